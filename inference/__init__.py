@@ -1,0 +1,1 @@
+"""What runs: releases, routes, admission, the token log, the engine host."""

@@ -1,0 +1,1 @@
+"""Engines behind one small contract (`protocol`). No models here, and vLLM is imported in `vllm_engine` alone."""

@@ -1,0 +1,1 @@
+"""Inference's verbs, one file a capability."""

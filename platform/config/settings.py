@@ -1,0 +1,239 @@
+"""Nehir's one settings module. What may differ between installs comes from the environment (docs/operations.md)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import quote
+
+from django.utils.translation import gettext_lazy as _
+
+from config.environment import (
+    ENVIRONMENTS,
+    choice,
+    env,
+    folder,
+    number,
+    refuse_unsafe_production,
+    secret,
+    socket_folder,
+    whole,
+)
+
+BASE_DIR = Path(__file__).resolve().parent.parent.parent
+
+# -- Where and as what this install runs
+ENVIRONMENT = choice("NEHIR_ENV", ENVIRONMENTS, "dev")
+PRODUCTION = ENVIRONMENT == "production"
+DEBUG = env.bool("NEHIR_DEBUG", False)
+DEMO = env.bool("NEHIR_DEMO", ENVIRONMENT == "dev")
+VAR = folder("NEHIR_VAR", BASE_DIR / "var")
+MODEL_STORE = folder("NEHIR_MODELS", VAR / "models")
+SOCKET_FOLDER = socket_folder(VAR)
+HOST = env.str("NEHIR_HOST", "127.0.0.1")
+PORT = whole("NEHIR_PORT", 8000, low=1, high=65535)
+
+# -- Secrets. Peppers are numbered so that they can be changed while old keys still work.
+SECRET_KEY = secret("NEHIR_SECRET_KEY", VAR / "secrets" / "secret_key", production=PRODUCTION)
+KEY_PEPPERS = {1: secret("NEHIR_KEY_PEPPER", VAR / "secrets" / "key_pepper", production=PRODUCTION)}
+
+# -- Network
+ALLOWED_HOSTS = env.list("NEHIR_ALLOWED_HOSTS", default=[] if PRODUCTION else ["*"])
+CSRF_TRUSTED_ORIGINS = env.list("NEHIR_ORIGINS", default=[])
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if PRODUCTION else None
+SECURE_SSL_REDIRECT = PRODUCTION
+SECURE_HSTS_SECONDS = 31_536_000 if PRODUCTION else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = PRODUCTION
+SECURE_HSTS_PRELOAD = PRODUCTION
+# Probes and the API speak plain HTTP inside the cluster, behind the proxy that ends TLS.
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = PRODUCTION
+SESSION_COOKIE_HTTPONLY = True
+X_FRAME_OPTIONS = "DENY"
+# The API's own limit; Django's applies to forms.
+MAX_BODY_BYTES = whole("NEHIR_MAX_BODY_BYTES", 2_000_000, low=1_000, high=100_000_000)
+DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
+
+# -- Applications
+INSTALLED_APPS = [
+    "daphne",
+    "unfold",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "channels",
+    "django_celery_beat",
+    "django_prometheus",
+    "rest_framework",
+    "web",
+    "tenants",
+    "inference",
+    "streaming",
+    "console",
+    "config",
+]
+# Pages only; the API under /v1/ has a short chain of its own (config.asgi), since each of these costs it a thread's turn.
+MIDDLEWARE = [
+    "web.request_id.RequestIdMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "console.scope.AdminScopeMiddleware",
+]
+ROOT_URLCONF = "config.urls"
+ASGI_APPLICATION = "config.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "django.template.context_processors.i18n",
+            ],
+        },
+    },
+]
+STATIC_URL = "static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = VAR / "static"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
+        if PRODUCTION
+        else "django.contrib.staticfiles.storage.StaticFilesStorage"
+    },
+}
+WHITENOISE_USE_FINDERS = not PRODUCTION
+WHITENOISE_AUTOREFRESH = False
+
+# -- Sign-in
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "chat"
+LOGOUT_REDIRECT_URL = "login"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+
+# -- Languages
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", _("English")), ("tr", _("Turkish"))]
+LOCALE_PATHS = [BASE_DIR / "locale"]
+USE_I18N = USE_TZ = True
+TIME_ZONE = "UTC"
+
+# -- Database: SQLite on one box, PostgreSQL beyond
+DATABASE_THREADS = whole("NEHIR_DATABASE_THREADS", 8, low=1, high=64)
+DATABASES = {
+    "default": env.db_url("DATABASE_URL", default="sqlite:///" + quote(str(VAR / "nehir.sqlite3")))
+}
+if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+    DATABASES["default"] |= {
+        "CONN_MAX_AGE": None,
+        # IMMEDIATE takes the write lock at BEGIN: writers wait for each other instead of failing with "locked".
+        "OPTIONS": {
+            "transaction_mode": "IMMEDIATE",
+            "timeout": 20,
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+        },
+    }
+else:
+    DATABASES["default"] |= {
+        "CONN_MAX_AGE": 0,
+        "OPTIONS": {"pool": {"min_size": 1, "max_size": DATABASE_THREADS + 4, "timeout": 10}},
+    }
+
+# -- Redis: queue, token logs, replica registry, channel layer, Celery broker
+EMBEDDED_REDIS_SOCKET = SOCKET_FOLDER / "valkey.sock"
+REDIS_IS_EMBEDDED = not env.str("REDIS_URL", "")
+REDIS_URL = env.str("REDIS_URL", "") or f"unix://{EMBEDDED_REDIS_SOCKET}"
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+        "CONFIG": {"hosts": [REDIS_URL], "prefix": "nehir:channels"},
+    }
+}
+
+# -- Celery
+CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1)
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+# Above the longest task, or acks_late tasks run several times.
+CELERY_BROKER_TRANSPORT_OPTIONS = {"global_keyprefix": "nehir:celery:", "visibility_timeout": 3600}
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_TIME_LIMIT = 600
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
+CELERY_BEAT_SCHEDULE = {
+    "close-lost-generations": {
+        "task": "inference.tasks.close_lost_generations",
+        "schedule": 10.0,
+        "options": {"expires": 10},
+    },
+}
+
+# -- Engine host
+ENGINE = choice("ENGINE", ("vllm", "fake"), "vllm")
+FAKE_TTFT_MS = number("NEHIR_FAKE_TTFT_MS", 50, low=0, high=60_000)
+FAKE_ITL_MS = number("NEHIR_FAKE_ITL_MS", 20, low=0, high=60_000)
+# Requests a host may have inside its engine and not yet decoding; fairness is decided before it, not in it.
+ENGINE_QUEUE_DEPTH = whole("NEHIR_ENGINE_QUEUE_DEPTH", 8, low=1, high=8)
+ENGINE_MAX_RUNNING = whole("NEHIR_ENGINE_MAX_RUNNING", 64, low=1, high=4096)
+ENGINE_KV_CACHE_GIB = whole("NEHIR_ENGINE_KV_CACHE_GIB", 2, low=1, high=1024)
+ENGINE_LOAD_TIMEOUT_S = whole("NEHIR_ENGINE_LOAD_TIMEOUT_S", 600, low=10, high=7200)
+# A replica that has not been heard of for this long is lost, and what it ran is closed.
+REPLICA_TIMEOUT_S = number("NEHIR_REPLICA_TIMEOUT_S", 4, low=1, high=60)
+
+# -- Admission
+QUEUE_LIMIT = whole("NEHIR_QUEUE_LIMIT", 1000, low=1, high=100_000)
+QUEUE_LIMIT_PER_TENANT = whole("NEHIR_QUEUE_LIMIT_PER_TENANT", 500, low=1, high=100_000)
+QUEUE_TIMEOUT_S = whole("NEHIR_QUEUE_TIMEOUT_S", 600, low=1, high=86_400)
+DEFAULT_MAX_TOKENS = whole("NEHIR_DEFAULT_MAX_TOKENS", 512, low=1, high=1_000_000)
+
+# -- Token log
+LOG_TTL_S = whole("NEHIR_LOG_TTL_S", 3600, low=60, high=604_800)
+LOG_MAX_ENTRIES = whole("NEHIR_LOG_MAX_ENTRIES", 20_000, low=100, high=10_000_000)
+
+# -- Admin
+UNFOLD = {
+    "SITE_TITLE": "Nehir",
+    "SITE_HEADER": "Nehir",
+    "SITE_URL": "/chat/",
+    "SHOW_LANGUAGES": True,
+}
+
+# -- Metrics and logs
+PROMETHEUS_EXPORT_MIGRATIONS = False
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": env.str("NEHIR_LOG_LEVEL", "INFO")},
+    "loggers": {
+        "daphne": {"level": "WARNING"},
+        "httpx": {"level": "WARNING"},
+        "django.channels.server": {"level": "WARNING"},
+    },
+}
+
+if PRODUCTION:
+    refuse_unsafe_production(globals())

@@ -1,0 +1,1 @@
+"""The admin site and its dashboards, for operators and tenant admins."""

@@ -1,0 +1,1 @@
+"""What everyone may import: errors, clock, ids, redis access, database access from async code."""

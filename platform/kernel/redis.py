@@ -1,0 +1,36 @@
+"""Redis access: one client an event loop, made from `REDIS_URL`, and the error it raises when Redis is gone."""
+
+from __future__ import annotations
+
+import asyncio
+from weakref import WeakKeyDictionary
+
+import redis.asyncio
+import redis.exceptions
+from django.conf import settings
+
+from kernel.errors import Unavailable
+
+Client = redis.asyncio.Redis
+
+# What redis-py raises when the server can't be reached or is starting up; everything else is a bug.
+OUTAGE = (
+    redis.exceptions.ConnectionError,
+    redis.exceptions.TimeoutError,
+    redis.exceptions.BusyLoadingError,
+    OSError,
+)
+
+_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Client] = WeakKeyDictionary()
+
+
+def client() -> Client:
+    """The running event loop's client. Replies are bytes; connections are made on first use and again after an outage."""
+    loop = asyncio.get_running_loop()
+    if loop not in _clients:
+        _clients[loop] = redis.asyncio.from_url(settings.REDIS_URL, max_connections=256)
+    return _clients[loop]
+
+
+def unavailable() -> Unavailable:
+    return Unavailable("The platform cannot reach its message store. Try again in a few seconds.", retry_after_s=2)

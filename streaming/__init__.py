@@ -1,0 +1,1 @@
+"""How tokens reach people: relay, SSE, WebSocket, chat."""

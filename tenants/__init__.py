@@ -1,0 +1,1 @@
+"""Who: tenants, people, keys and what each may do."""

@@ -1,0 +1,8 @@
+from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
+
+
+class TenantsConfig(AppConfig):
+    name = "tenants"
+    verbose_name = _("Tenants")
+    default_auto_field = "django.db.models.BigAutoField"

@@ -1,0 +1,8 @@
+"""Tenancy's state, one file a concept. Verbs that touch several of them are in `tenants.services`."""
+
+from tenants.models.api_key import ApiKey
+from tenants.models.membership import Membership, Role
+from tenants.models.service_account import ServiceAccount
+from tenants.models.tenant import Tenant
+
+__all__ = ["ApiKey", "Membership", "Role", "ServiceAccount", "Tenant"]
