@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from weakref import WeakKeyDictionary
 
 import redis.asyncio
@@ -34,3 +36,13 @@ def client() -> Client:
 
 def unavailable() -> Unavailable:
     return Unavailable("The platform cannot reach its message store. Try again in a few seconds.", retry_after_s=2)
+
+
+@asynccontextmanager
+async def connected() -> AsyncIterator[Client]:
+    """A client of one's own, closed at the end: for event loops that end, as in a Celery task."""
+    own = redis.asyncio.from_url(settings.REDIS_URL)
+    try:
+        yield own
+    finally:
+        await own.aclose()
