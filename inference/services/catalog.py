@@ -101,6 +101,11 @@ async def model_states() -> list[ModelState]:
     return [ModelState(t.name, _state(states.get(t.release_id, set()))) for t in offered]
 
 
+async def all_down() -> list[ModelState]:
+    """What model_states says when nobody can be asked."""
+    return [ModelState(target.name, "down") for target in await targets()]
+
+
 def _state(replica_states: set[str]) -> Literal["ready", "loading", "down"]:
     if "ready" in replica_states:
         return "ready"
