@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from kernel.errors import BadRequest, NotFound
@@ -64,7 +65,7 @@ def add_user_message(
     """
     _check(text)
     with scope.tenant(principal.tenant_id), transaction.atomic():
-        conversation = _owned(principal, conversation_id)
+        conversation = _locked(principal, conversation_id)
         if not _drop_unfinished_answer(conversation, text):
             _say(conversation, text, now)
         conversation.updated_at = now
@@ -125,7 +126,7 @@ def rename(
         message = _("A title has 1 to {length} characters.").format(length=TITLE_MAX_LENGTH)
         raise BadRequest(message, param="title")
     with scope.tenant(principal.tenant_id), transaction.atomic():
-        conversation = _owned(principal, conversation_id)
+        conversation = _locked(principal, conversation_id)
         conversation.title = title
         conversation.save(update_fields=["title"])
     return conversation
@@ -137,17 +138,13 @@ def delete(*, principal: Principal, conversation_id: str, now: datetime) -> None
     Raises NotFound for a conversation that isn't the principal's.
     """
     with scope.tenant(principal.tenant_id), transaction.atomic():
-        _owned(principal, conversation_id).delete()
+        _locked(principal, conversation_id).delete()
 
 
 def read(*, principal: Principal, conversation_id: str) -> Transcript:
     """A conversation and its messages. Raises NotFound for one that isn't the principal's."""
     with scope.tenant(principal.tenant_id):
-        conversation = Conversation.objects.filter(
-            id=conversation_id, user_id=_person(principal)
-        ).first()
-        if conversation is None:
-            raise _not_found()
+        conversation = _owned(principal, conversation_id, Conversation.objects.all())
         return Transcript(conversation, list(Message.objects.filter(conversation=conversation)))
 
 
@@ -174,12 +171,16 @@ def _person(principal: Principal) -> int:
     return int(principal.id)
 
 
-def _owned(principal: Principal, conversation_id: str) -> Conversation:
-    conversation: Conversation | None = (
-        Conversation.objects.select_for_update()
-        .filter(id=conversation_id, user_id=_person(principal))
-        .first()
-    )
+def _locked(principal: Principal, conversation_id: str) -> Conversation:
+    return _owned(principal, conversation_id, Conversation.objects.select_for_update())
+
+
+def _owned(
+    principal: Principal, conversation_id: str, rows: QuerySet[Conversation]
+) -> Conversation:
+    if UNSTORABLE.search(conversation_id):
+        raise _not_found()
+    conversation = rows.filter(id=conversation_id, user_id=_person(principal)).first()
     if conversation is None:
         raise _not_found()
     return conversation
