@@ -1,4 +1,6 @@
-"""An answer as its reader sees it: batches of log entries folded into frames, and the generation ended if the reader leaves."""
+"""An answer as its reader sees it: batches of log entries folded into frames, and the generation
+ended if the reader leaves.
+"""
 
 from __future__ import annotations
 
@@ -51,9 +53,11 @@ def fold(entries: list[LogEntry]) -> Frame:
 async def reading(
     admitted: Admitted, clock: Clock
 ) -> AsyncIterator[AsyncGenerator[Frame | None, None]]:
-    """Read an answer inside this context; leaving it before the answer has ended ends the generation.
+    """Read an answer inside this context; leaving it before the answer has ended ends the
+    generation.
 
-    Yields the answer's frames; None about once a second while nothing happens. They raise PlatformError when it breaks off.
+    Yields the answer's frames; None about once a second while nothing happens. They raise
+    PlatformError when it breaks off.
     """
     end = _End()
     frames = _frames(admitted, end)

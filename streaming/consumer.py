@@ -1,6 +1,8 @@
-"""The chat's WebSocket: messages in, events out, each answer streamed in a task that this socket owns.
+"""The chat's WebSocket: messages in, events out, each answer streamed in a task that this socket
+owns.
 
-Channels awaits a handler before it hands over the next message, the disconnect included; so handlers only start tasks.
+Channels awaits a handler before it hands over the next message, the disconnect included; so
+handlers only start tasks.
 """
 
 from __future__ import annotations
@@ -81,7 +83,9 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         task.add_done_callback(self._tasks.discard)
 
     async def _principal(self) -> Principal:
-        """Who this socket speaks for, asked anew each time: the session may have ended since it was opened."""
+        """Who this socket speaks for, asked anew each time: the session may have ended since it was
+        opened.
+        """
         return await database(principal_of_session, self.scope["session"].session_key)
 
     async def _emit(self, event: events.Event) -> None:

@@ -1,4 +1,6 @@
-"""Wire shapes of the chat socket: JSON text frames, protocol version 1. docs/api.md describes them for clients."""
+"""Wire shapes of the chat socket: JSON text frames, protocol version 1. docs/api.md describes them
+for clients.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def parse(frame: str) -> Send | Stop:
 
 
 def ref_of(frame: str) -> str | None:
-    """The `ref` of a message that may be malformed otherwise, so that its sender can tell which was refused."""
+    """The `ref` of a message that may be malformed otherwise, so that its sender can tell which was
+    refused.
+    """
     try:
         fields = msgspec.json.decode(frame)
     except (msgspec.MsgspecError, RecursionError):
@@ -104,9 +108,7 @@ def finished(generation: str, final: Finished) -> Event:
     }
 
 
-def failed(
-    error: PlatformError, *, ref: str | None = None, generation: str | None = None
-) -> Event:
+def failed(error: PlatformError, *, ref: str | None = None, generation: str | None = None) -> Event:
     return {
         "type": "error",
         "ref": ref,

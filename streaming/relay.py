@@ -1,8 +1,8 @@
 """The relay: token logs to readers, with one blocking read a web process.
 
-Readers pull by position. While a reader waits at the end of its log, what arrives is handed to it; while it is busy with its
-client, what arrives stays in the log and the reader fetches it from there when it comes back. So a slow reader costs no memory
-here, and replay and live are the same read.
+Readers pull by position. While a reader waits at the end of its log, what arrives is handed to it;
+while it is busy with its client, what arrives stays in the log and the reader fetches it from there
+when it comes back. So a slow reader costs no memory here, and replay and live are the same read.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
+from typing import Any
 from weakref import WeakKeyDictionary
-
 
 from inference import redis_keys, registry, token_log
 from inference.messages import Failed, Finished
@@ -42,7 +42,9 @@ class _Tail:
         self._arrival: asyncio.Future[list[LogEntry]] | None = None
 
     async def next(self) -> list[LogEntry]:
-        """The entries that arrive next; none when the log has been quiet for a while. Raises PlatformError."""
+        """The entries that arrive next; none when the log has been quiet for a while. Raises
+        PlatformError.
+        """
         if self._arrival is None:
             self._arrival = asyncio.get_running_loop().create_future()
         return await asyncio.shield(self._arrival)
@@ -81,9 +83,11 @@ class Relay:
     async def follow(
         self, tenant_id: str, generation_id: str, *, after: Position = BEGINNING
     ) -> AsyncGenerator[list[LogEntry], None]:
-        """Entries behind `after` in batches, until the last one. Everything that has piled up comes in one batch.
+        """Entries behind `after` in batches, until the last one. Everything that has piled up comes
+        in one batch.
 
-        While nothing happens, an empty batch comes about once a second: time for a heartbeat. Raises Unavailable when Redis or the log is gone.
+        While nothing happens, an empty batch comes about once a second: time for a heartbeat.
+        Raises Unavailable when Redis or the log is gone.
         """
         key = redis_keys.log(tenant_id, generation_id)
         tail = await self._join(key, tenant_id, generation_id, after)
@@ -103,18 +107,14 @@ class Relay:
         if tail.position == position:
             return await tail.next()
         try:
-            entries = await token_log.read(
-                self._redis, key, after=position, count=ENTRIES_AT_ONCE
-            )
+            entries = await token_log.read(self._redis, key, after=position, count=ENTRIES_AT_ONCE)
         except OUTAGE as error:
             raise unavailable() from error
         if not entries:
             raise _log_gone()
         return entries
 
-    async def _join(
-        self, key: str, tenant_id: str, generation_id: str, after: Position
-    ) -> _Tail:
+    async def _join(self, key: str, tenant_id: str, generation_id: str, after: Position) -> _Tail:
         tail = self._tails.get(key)
         if tail is None:
             tail = self._tails[key] = _Tail(tenant_id, generation_id, after)
@@ -156,14 +156,15 @@ class Relay:
                 continue
             self._deliver(replies)
 
-    def _deliver(self, replies: object) -> None:
+    def _deliver(self, replies: Any) -> None:
         for raw_key, raw_entries in _pairs(replies):
             key = raw_key.decode()
             if key == self._wake_key:
                 self._wake_id = raw_entries[-1][0].decode()
             elif tail := self._tails.get(key):
                 entries = parse(raw_entries)
-                # A log that was joined anew while the reply was on its way starts at another position.
+                # A log that was joined anew while the reply was on its way starts at another
+                # position.
                 if entries[0].position > tail.position:
                     tail.arrived(entries)
 
@@ -199,11 +200,11 @@ class Relay:
             await recovery.close_lost(self._redis, SystemClock(), lost)
 
 
-def _pairs(replies: object) -> list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes]]]]]:
+def _pairs(replies: Any) -> list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes]]]]]:
     """XREAD's reply in redis-py's two shapes, by protocol version."""
     if isinstance(replies, dict):
         return [(key, [e for batch in value for e in batch]) for key, value in replies.items()]
-    return list(replies or [])  # type: ignore[call-overload]
+    return list(replies or [])
 
 
 def _log_gone() -> Unavailable:

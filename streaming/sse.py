@@ -1,4 +1,4 @@
-"""Server-sent events: their bytes, and a streaming response that cleans up when its client leaves."""
+"""Server-sent events: their bytes, and a response that cleans up when its client leaves."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def error_event(error: PlatformError) -> bytes:
 class EventStream(StreamingHttpResponse):
     """A stream of events. However it ends, its generator has been closed before this returns.
 
-    Django iterates without closing: when the client leaves while `send` waits, the generator's `finally` would run at garbage
-    collection.
+    Django iterates without closing: when the client leaves while `send` waits, the generator's
+    `finally` would run at garbage collection.
     """
 
     def __init__(self, first: bytes, events: AsyncGenerator[bytes, None]) -> None:

@@ -88,7 +88,9 @@ async def target(name: str) -> Target:
 
 
 def forget() -> None:
-    """Read the routes anew at the next call: for tests and for the process that has just changed them."""
+    """Read the routes anew at the next call: for tests and for the process that has just changed
+    them.
+    """
     _catalog.forget()
 
 

@@ -1,7 +1,7 @@
 """Django's request handling for the API: its own addresses, and none of the pages' middleware.
 
-The pages' chain serves sessions, CSRF tokens and languages, none of which the API has, and costs every request a dozen turns of
-a thread.
+The pages' chain serves sessions, CSRF tokens and languages, none of which the API has, and costs
+every request a dozen turns of a thread.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ class ApiHandler(ASGIHandler):
         self._view_middleware: list[object] = []
         self._template_response_middleware: list[object] = []
         self._exception_middleware: list[object] = []
-        self._middleware_chain = RequestIdMiddleware(
-            convert_exception_to_response(self._respond)
-        )
+        self._middleware_chain = RequestIdMiddleware(convert_exception_to_response(self._respond)  # type: ignore[arg-type])
 
     async def _respond(self, request: HttpRequest) -> HttpResponseBase:
-        request.urlconf = self._urlconf  # type: ignore[attr-defined]
-        response: HttpResponseBase = await self._get_response_async(request)
+        request.urlconf = self._urlconf
+        # Django has no public name for "resolve and call the view".
+        response: HttpResponseBase = await self._get_response_async(request)  # type: ignore[attr-defined]
         return response

@@ -1,11 +1,13 @@
-"""Errors over HTTP: one renderer for the API in OpenAI's shape, and the wrapper that every API view wears."""
+"""Errors over HTTP: one renderer for the API in OpenAI's shape, and the wrapper that every API view
+wears.
+"""
 
 from __future__ import annotations
 
 import functools
 import logging
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from django.http import HttpRequest, HttpResponseBase, JsonResponse
@@ -16,7 +18,8 @@ from kernel.redis import OUTAGE, unavailable
 log = logging.getLogger(__name__)
 
 TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
-View = Callable[..., Awaitable[HttpResponseBase]]
+# Django's own view types leave asynchronous ones out: `path` takes what returns anything.
+View = Callable[..., Any]
 
 
 def error_body(error: PlatformError) -> dict[str, Any]:
@@ -42,7 +45,9 @@ def error_response(error: PlatformError) -> JsonResponse:
 
 
 def as_platform_error(error: Exception) -> PlatformError:
-    """The tree's own error for any other; what is not foreseen is logged and says nothing of itself."""
+    """The tree's own error for any other; what is not foreseen is logged and says nothing of
+    itself.
+    """
     if isinstance(error, PlatformError):
         return error
     if isinstance(error, OUTAGE):
@@ -60,13 +65,14 @@ def api_view(*methods: str) -> Callable[[View], View]:
             if request.method not in methods:
                 allowed = ", ".join(methods)
                 refused = MethodNotAllowed(f"Not allowed: {request.method}. Allowed: {allowed}.")
-                response = error_response(refused)
+                response: HttpResponseBase = error_response(refused)
                 response.headers["Allow"] = allowed
                 return response
             try:
-                return await view(request, *args, **kwargs)
+                response = await view(request, *args, **kwargs)
             except Exception as error:  # noqa: BLE001 - rendered, and logged where unforeseen
-                return error_response(as_platform_error(error))
+                response = error_response(as_platform_error(error))
+            return response
 
         return wrapped
 

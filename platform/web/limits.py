@@ -16,7 +16,9 @@ class _TooLarge(Exception):
 
 
 class BodyLimit:
-    """ASGI wrapper: refuses bodies over `max_bytes` with 413, by their announced length or as they arrive."""
+    """ASGI wrapper: refuses bodies over `max_bytes` with 413, by their announced length or as they
+    arrive.
+    """
 
     def __init__(self, app: Any, *, max_bytes: int) -> None:
         self._app = app

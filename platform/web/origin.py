@@ -1,7 +1,7 @@
 """WebSockets from our own pages alone.
 
-A browser sends cookies with a socket from any page. Channels' validator compares hosts only, so another scheme or port on the
-same host passes; here the whole origin has to match.
+A browser sends cookies with a socket from any page. Channels' validator compares hosts only, so
+another scheme or port on the same host passes; here the whole origin has to match.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ REFUSED = 4403
 
 
 class ExactOrigin:
-    """ASGI wrapper: closes sockets whose Origin is neither this host's own nor one of CSRF_TRUSTED_ORIGINS."""
+    """ASGI wrapper: closes sockets whose Origin is neither this host's own nor one of
+    CSRF_TRUSTED_ORIGINS.
+    """
 
     def __init__(self, app: Any) -> None:
         self._app = app

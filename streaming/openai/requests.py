@@ -14,7 +14,8 @@ from kernel.errors import BadRequest
 
 MAX_MESSAGES = 2048
 MAX_STOP_CHARACTERS = 256
-# Would change the answer if it were ignored, so it is refused: field -> values that mean "not used".
+# Would change the answer if it were ignored, so it is refused: field -> values that mean "not
+# used".
 NOT_OFFERED: dict[str, tuple[Any, ...]] = {
     "tools": (None, []),
     "tool_choice": (None, "none", "auto"),
@@ -51,7 +52,9 @@ class StreamOptions(Struct, frozen=True):
 
 
 class ChatCompletionRequest(Struct, frozen=True):
-    """The fields that Nehir acts on; NOT_OFFERED lists those that it refuses, others have no effect."""
+    """The fields that Nehir acts on; NOT_OFFERED lists those that it refuses, others have no
+    effect.
+    """
 
     model: Text
     messages: Annotated[list[ChatMessage], Meta(min_length=1, max_length=MAX_MESSAGES)]

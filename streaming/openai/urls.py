@@ -1,4 +1,6 @@
-"""The API's own addresses: they are resolved apart from the pages', so that every reply under /v1/ is JSON."""
+"""The API's own addresses: they are resolved apart from the pages', so that every reply under /v1/
+is JSON.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Keep a chat's answers: hung into settlement, so that an answer is kept whoever is still listening."""
+"""Keep a chat's answers: hung into settlement, so that an answer is kept whoever is still
+listening.
+"""
 
 from __future__ import annotations
 
@@ -19,5 +21,5 @@ def keep_answer(generation: Generation, outcome: Outcome) -> None:
         generation_id=generation.id,
         text=outcome.text,
         finish_reason="error" if isinstance(final, Failed) else final.finish_reason,
-        now=generation.settled_at,
+        now=generation.settled_at or generation.created_at,
     )

@@ -19,7 +19,8 @@ from streaming.services import conversations
 from tenants import scope
 from tenants.principal import Principal
 
-# An answer is kept when it is settled, milliseconds after its last token; the next question waits for that.
+# An answer is kept when it is settled, milliseconds after its last token; the next question waits
+# for that.
 SETTLE_POLLS = 20
 SETTLE_POLL_S = 0.1
 
@@ -37,7 +38,9 @@ class Asked:
 
 
 async def ask(send: Send, principal: Principal, clock: Clock) -> Asked:
-    """Raises PlatformError: what was said stays in the conversation, unless the conversation itself refused it."""
+    """Raises PlatformError: what was said stays in the conversation, unless the conversation itself
+    refused it.
+    """
     if send.conversation is not None:
         await _until_answered(principal, send.conversation)
     conversation = await database(_say, send, principal, clock)
@@ -80,7 +83,9 @@ async def _admit_fitting(
     messages: list[Message],
     clock: Clock,
 ) -> Admitted:
-    """Admit with as much of the conversation as fits the model: the oldest turns are left out, half of them at a time."""
+    """Admit with as much of the conversation as fits the model: the oldest turns are left out, half
+    of them at a time.
+    """
     while True:
         admission = Admission(
             principal=principal,

@@ -15,7 +15,9 @@ class SignedOut(Unauthenticated):
 
 
 def principal_of_session(session_key: str | None) -> Principal:
-    """Raises SignedOut when the session has ended or its user was deactivated, PermissionDenied without a tenant."""
+    """Raises SignedOut when the session has ended or its user was deactivated, PermissionDenied
+    without a tenant.
+    """
     session = SessionStore(session_key)
     user_id = session.get(SESSION_KEY)
     user = get_user_model().objects.filter(pk=user_id, is_active=True).first() if user_id else None
