@@ -47,7 +47,10 @@ def main(arguments: list[str]) -> int:
         print(why, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nStopped. Nothing half done is left; the next start goes on from here.", file=sys.stderr)
+        print(
+            "\nStopped. Nothing half done is left; the next start goes on from here.",
+            file=sys.stderr,
+        )
         return 130
     except OSError as fault:
         print(f"{fault.strerror}: {fault.filename or ROOT}", file=sys.stderr)

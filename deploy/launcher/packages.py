@@ -25,7 +25,9 @@ UNFINISHED = STAMPS / "unfinished"
 PYTHON = VENV / "bin" / "python"
 TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 UNPACKING = "Installing collected packages"
-NOT_FOUND = re.compile(r"No matching distribution found for (\S+)|Could not find a version that satisfies .*? (\S+==\S+)")
+NOT_FOUND = re.compile(
+    r"No matching distribution found for (\S+)|Could not find a version that satisfies .*? (\S+==\S+)"
+)
 NO_NETWORK = re.compile(
     r"NameResolutionError|NewConnectionError|ConnectionError|Max retries exceeded|TimeoutError|ProxyError|SSLError|"
     r"IncompleteRead|Temporary failure in name resolution|Connection (broken|reset|refused)"
@@ -73,7 +75,9 @@ def _make_environment(locks: list[str], steps: Steps) -> None:
         shutil.rmtree(VENV.resolve())
     if VENV.exists() or VENV.is_symlink():
         if not _runs():
-            raise CannotStart(f"{VENV} is not a working environment and was not made by make: remove it.")
+            raise CannotStart(
+                f"{VENV} is not a working environment and was not made by make: remove it."
+            )
         STAMPS.mkdir(exist_ok=True)
         return
     with steps.step("Creating .venv"):
@@ -87,7 +91,9 @@ def _runs() -> bool:
     """Whether the environment's Python starts and is new enough; it isn't after its base Python was removed."""
     check = "import sys; sys.exit(sys.version_info < (3, 11))"
     try:
-        return subprocess.run([PYTHON, "-c", check], capture_output=True, check=False).returncode == 0
+        return (
+            subprocess.run([PYTHON, "-c", check], capture_output=True, check=False).returncode == 0
+        )
     except OSError:
         return False
 
@@ -113,10 +119,30 @@ def _pip(arguments: list[str], step: Step, out: TextIO, *, total: int = 0) -> li
     # The wheels are kept on the disk whose free space was looked at; /tmp is often a small one in memory.
     temporary = VENV / "tmp"
     temporary.mkdir(exist_ok=True)
-    left_out = ("PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_USER", "PIP_REQUIREMENT")
+    left_out = (
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "PIP_TARGET",
+        "PIP_PREFIX",
+        "PIP_USER",
+        "PIP_REQUIREMENT",
+    )
     environment = {name: value for name, value in os.environ.items() if name not in left_out}
-    environment |= {"TMPDIR": str(temporary), "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    command = [str(PYTHON), "-m", "pip", "install", "--no-deps", "--progress-bar", "off", *arguments]
+    environment |= {
+        "TMPDIR": str(temporary),
+        "PIP_NO_INPUT": "1",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    }
+    command = [
+        str(PYTHON),
+        "-m",
+        "pip",
+        "install",
+        "--no-deps",
+        "--progress-bar",
+        "off",
+        *arguments,
+    ]
     lines: list[str] = []
     fetched = 0
     with subprocess.Popen(
@@ -128,7 +154,13 @@ def _pip(arguments: list[str], step: Step, out: TextIO, *, total: int = 0) -> li
             out.flush()
             lines = [*lines[-200:], line.rstrip()]
             fetched += line.startswith(("Collecting", "Requirement already"))
-            step.note("unpacking" if line.startswith(UNPACKING) else f"{fetched} of {total}" if total else "")
+            step.note(
+                "unpacking"
+                if line.startswith(UNPACKING)
+                else f"{fetched} of {total}"
+                if total
+                else ""
+            )
     shutil.rmtree(temporary, ignore_errors=True)
     return lines if process.returncode else []
 
@@ -149,4 +181,6 @@ def _judge(lines: list[str], lock: str, log: Path) -> None:
     else:
         sentence = "pip failed."
     last = "\n".join(f"    {line}" for line in lines[-8:])
-    raise CannotStart(f"Installing the {lock} packages failed. {sentence}\n{last}\n  All of it: {log}")
+    raise CannotStart(
+        f"Installing the {lock} packages failed. {sentence}\n{last}\n  All of it: {log}"
+    )

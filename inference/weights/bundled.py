@@ -82,7 +82,9 @@ def _convert_beside(final: Path, report: Report) -> None:
             final.rename(final.with_name(f".{NAME}.old"))
         unfinished.rename(final)
     except OSError as fault:
-        raise CannotPrepare(f"Writing the model to {final.parent} failed: {fault.strerror}.") from fault
+        raise CannotPrepare(
+            f"Writing the model to {final.parent} failed: {fault.strerror}."
+        ) from fault
     finally:
         _remove_leftovers(final.parent)
 

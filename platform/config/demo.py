@@ -91,7 +91,9 @@ def address() -> str:
 def seed(*, now: datetime) -> Demo:
     """Make what is missing of the demo and show all of it. Raises NotADemo where settings.DEMO is off."""
     if not settings.DEMO:
-        raise NotADemo("There is no demo here: NEHIR_DEMO is off (it is on by default only with NEHIR_ENV=dev).")
+        raise NotADemo(
+            "There is no demo here: NEHIR_DEMO is off (it is on by default only with NEHIR_ENV=dev)."
+        )
     with _kept_secrets() as (kept, notes):
         demo = Demo(address(), kept, notes)
         is_first = not kept["passwords"] and not User.objects.filter(username=OPERATOR).exists()

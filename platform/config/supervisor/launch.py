@@ -83,13 +83,18 @@ class Launch:
         if settings.ENGINE == "vllm" and not bundled.is_prepared(Path(settings.MODEL_STORE)):
             await self._prepare_model()
         demo = await self._seed_demo()
-        engines = [self._supervisor.start(service) for service in await asyncio.to_thread(preparation.engines)]
+        engines = [
+            self._supervisor.start(service)
+            for service in await asyncio.to_thread(preparation.engines)
+        ]
         web = self._supervisor.start(services.web())
         with self._steps.step("Starting the web server"):
             await self._answers("/healthz", web)
         for service in (services.worker(), services.beat()):
             self._supervisor.start(service)
-        self._steps.say(f"\nNehir is running at {address()}\n{demo}\n  Ctrl-C stops it. Logs: {services.log_folder()}\n")
+        self._steps.say(
+            f"\nNehir is running at {address()}\n{demo}\n  Ctrl-C stops it. Logs: {services.log_folder()}\n"
+        )
         await self._tell_readiness(web, engines)
 
     async def _start_valkey(self) -> None:
@@ -98,7 +103,9 @@ class Launch:
             deadline = self._clock.monotonic() + VALKEY_START_S
             while not await probe.redis_answers():
                 if child.starts > 1 or self._clock.monotonic() > deadline:
-                    raise CannotLaunch(_with_log("The embedded Valkey does not start.", child.service))
+                    raise CannotLaunch(
+                        _with_log("The embedded Valkey does not start.", child.service)
+                    )
                 await asyncio.sleep(POLL_S / 5)
 
     async def _prepare_model(self) -> None:
@@ -123,13 +130,17 @@ class Launch:
     async def _tell_readiness(self, web: Child, engines: list[Child]) -> None:
         """Say when the engines can answer, and say it again whenever they could not for a while."""
         if not engines:
-            self._say("No active model is served by this engine, so none was started: add a route in the admin.")
+            self._say(
+                "No active model is served by this engine, so none was started: add a route in the admin."
+            )
             return
         ready, told = False, False
         while True:
             was_ready, ready = ready, await probe.web_answers(address(), "/readyz")
             if ready and not was_ready:
-                again = "again" if told else f"{time.time() - self._started_at:.0f} s after the start"
+                again = (
+                    "again" if told else f"{time.time() - self._started_at:.0f} s after the start"
+                )
                 names = ", ".join(child.service.command[-1] for child in engines)
                 self._say(f"{names}: ready to answer {again}.")
                 told = True
@@ -140,4 +151,10 @@ class Launch:
 
 
 def _with_log(sentence: str, service: services.Service) -> str:
-    return "\n".join([sentence, *(f"    {line}" for line in last_lines(service.log)), f"  All of it: {service.log}"])
+    return "\n".join(
+        [
+            sentence,
+            *(f"    {line}" for line in last_lines(service.log)),
+            f"  All of it: {service.log}",
+        ]
+    )

@@ -70,6 +70,8 @@ def engines() -> list[Service]:
     """An engine host for every release that an active route names and this install's engine can run."""
     try:
         routes = Route.objects.filter(is_active=True, release__engine=settings.ENGINE)
-        return engines_of(routes.order_by("release__name").values_list("release__name", flat=True).distinct())
+        return engines_of(
+            routes.order_by("release__name").values_list("release__name", flat=True).distinct()
+        )
     finally:
         connections.close_all()

@@ -52,7 +52,9 @@ class Watchdog:
 class Process:
     """One run of a service's command."""
 
-    def __init__(self, service: Service, process: asyncio.subprocess.Process, dog: Watchdog) -> None:
+    def __init__(
+        self, service: Service, process: asyncio.subprocess.Process, dog: Watchdog
+    ) -> None:
         self.service = service
         self.pid = process.pid
         self._process = process

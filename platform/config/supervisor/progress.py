@@ -60,7 +60,9 @@ class Steps:
             raise
         self._end(step, done, painter, f"{step.seconds:.1f} s")
 
-    def _end(self, step: Step, done: threading.Event, painter: threading.Thread, outcome: str) -> None:
+    def _end(
+        self, step: Step, done: threading.Event, painter: threading.Thread, outcome: str
+    ) -> None:
         done.set()
         painter.join()
         with self._lock:

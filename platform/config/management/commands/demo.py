@@ -24,9 +24,13 @@ class Command(BaseCommand):
         except NotADemo as why:
             raise CommandError(str(why)) from why
         except DatabaseError as fault:
-            raise CommandError(f"The database is not ready ({fault}): run `make run` first.") from fault
+            raise CommandError(
+                f"The database is not ready ({fault}): run `make run` first."
+            ) from fault
         for note in demo.notes:
             self.stderr.write(note)
         self.stdout.write(
-            json.dumps(demo.as_json(), indent=2) if options["json"] else f"{demo.url}\n{demo.table()}"
+            json.dumps(demo.as_json(), indent=2)
+            if options["json"]
+            else f"{demo.url}\n{demo.table()}"
         )
