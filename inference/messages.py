@@ -1,8 +1,9 @@
 """Wire shapes between web processes, engine hosts and Redis: MessagePack, tagged and versioned.
 
-Sequence numbers count an answer's tokens: an entry's `seq` is the number of tokens in the log up to and including it, so that
-positions, credit and bills speak one unit. The entry with seq n lies in its stream under id `n-0`; entries without tokens of
-their own follow as `n-1`, `n-2`…
+Sequence numbers count an answer's tokens: an entry's `seq` is the number of tokens in the log up to
+and including it, so that positions, credit and bills speak one unit. The entry with seq n lies in
+its stream under id `n-0`; entries without tokens of their own follow as `n-1`, `n-2`…
+
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ class Started(msgspec.Struct, frozen=True, tag="started"):
 
 
 class Tokens(msgspec.Struct, frozen=True, tag="tokens"):
-    """The tokens of one or more engine steps. The first of them has number seq - len(token_ids) + 1."""
+    """The tokens of one or more engine steps. The first of them has number seq - len(token_ids) +
+    1.
+    """
 
     seq: int
     text: str

@@ -1,6 +1,7 @@
 """The admission queue of a release: bounded, first come first served, in Redis.
 
-A replica takes a request only when it can start it; taking, leasing and the log's Started entry are one step.
+A replica takes a request only when it can start it; taking, leasing and the log's Started entry are
+one step.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Every key that inference keeps in Redis. Names hold what the server knows, never what a client sent."""
+"""Every key that inference keeps in Redis. Names hold what the server knows, never what a client
+sent.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Which replicas there are: each renews a record in Redis; a record that has expired means a lost replica."""
+"""Which replicas there are: each renews a record in Redis; a record that has expired means a lost
+replica.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ async def replicas(redis: Client) -> list[ReplicaRecord]:
 
 
 async def lost(redis: Client, among: Iterable[str] | None = None) -> set[str]:
-    """Incarnations that are no longer heard of; all registered ones are looked at unless `among` names some."""
+    """Incarnations that are no longer heard of; all registered ones are looked at unless `among`
+    names some.
+    """
     if among is None:
         among = [name.decode() for name in await redis.smembers(redis_keys.REPLICAS)]
     names = list(among)

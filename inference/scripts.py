@@ -1,4 +1,6 @@
-"""The Lua scripts that make several steps in Redis one. Each file in `lua/` says what it takes and returns."""
+"""The Lua scripts that make several steps in Redis one. Each file in `lua/` says what it takes and
+returns.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,8 @@ async def run_each(
 ) -> list[Any]:
     """The same script once for each (keys, args), in order, in one round trip.
 
-    One transaction, so that a script that is not loaded yet fails for all calls or none, and can be sent again.
+    One transaction, so that a script that is not loaded yet fails for all calls or none, and can be
+    sent again.
     """
     try:
         return await _run_each(redis, name, calls)

@@ -14,7 +14,7 @@ from kernel.redis import connected
 log = logging.getLogger(__name__)
 
 
-@shared_task  # type: ignore[untyped-decorator]
+@shared_task
 def close_lost_generations() -> dict[str, int]:
     """Close what lost replicas, full queues and lost logs leave behind."""
     return asyncio.run(_sweep())

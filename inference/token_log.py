@@ -1,7 +1,8 @@
-"""The token log: what a generation has produced, in a Redis stream, written before anything reaches a client.
+"""The token log: what a generation has produced, in a Redis stream, written before anything reaches
+a client.
 
-Only the holder of the lease appends; the last entry gives the lease up, so that nothing follows it. Reading from any sequence
-number is one range read, replay and live alike.
+Only the holder of the lease appends; the last entry gives the lease up, so that nothing follows it.
+Reading from any sequence number is one range read, replay and live alike.
 """
 
 from __future__ import annotations
@@ -85,7 +86,9 @@ def _arguments(incarnation: str, entry: Tokens | Final) -> list[str | bytes | in
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a log adds up to. final is None while it is open; trimmed: the beginning is no longer there."""
+    """What a log adds up to. final is None while it is open; trimmed: the beginning is no longer
+    there.
+    """
 
     text: str
     seq: int

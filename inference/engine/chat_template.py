@@ -1,7 +1,9 @@
 """Chat messages to prompt text, by the model's own Jinja template, in a sandbox.
 
-The template is a file of the release; messages are data to it and are never rendered as templates themselves. The environment
-offers what Hugging Face's chat templates rely on (`raise_exception`, `strftime_now`, `tojson` without HTML escapes, loop controls).
+The template is a file of the release; messages are data to it and are never rendered as templates
+themselves. The environment offers what Hugging Face's chat templates rely on (`raise_exception`,
+`strftime_now`, `tojson` without HTML escapes, loop controls).
+
 """
 
 from __future__ import annotations
@@ -29,13 +31,17 @@ class ChatTemplate:
         )
         environment.filters["tojson"] = _to_json
         environment.globals["raise_exception"] = _refuse
-        environment.globals["strftime_now"] = lambda form: datetime.now().astimezone().strftime(form)
+        environment.globals["strftime_now"] = lambda form: (
+            datetime.now().astimezone().strftime(form)
+        )
         self._template = environment.from_string(source)
         self._special_tokens = special_tokens
 
     @classmethod
     def of_model(cls, folder: Path) -> ChatTemplate:
-        """Read from a model folder: `chat_template.jinja`, or the one inside `tokenizer_config.json`."""
+        """Read from a model folder: `chat_template.jinja`, or the one inside
+        `tokenizer_config.json`.
+        """
         config = json.loads((folder / "tokenizer_config.json").read_text())
         file = folder / "chat_template.jinja"
         source = file.read_text() if file.exists() else config["chat_template"]

@@ -9,7 +9,8 @@ from typing import Any
 from inference.engine.fake import FakeEngine
 from inference.engine.protocol import Engine
 
-# Read by vLLM when it is imported. Nothing is reported to anybody, and nothing is fetched from a hub at run time.
+# Read by vLLM when it is imported. Nothing is reported to anybody, and nothing is fetched from a
+# hub at run time.
 VLLM_ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
     "DO_NOT_TRACK": "1",
@@ -25,7 +26,9 @@ def fake_engine(*, ttft_ms: float, itl_ms: float) -> Engine:
 def vllm_engine(
     model: Path, *, context_tokens: int, arguments: dict[str, Any], kv_cache_gib: int
 ) -> Engine:
-    """vLLM on whatever hardware there is. Importing it takes about ten seconds, so only engine hosts do."""
+    """vLLM on whatever hardware there is. Importing it takes about ten seconds, so only engine
+    hosts do.
+    """
     for name, value in VLLM_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", str(kv_cache_gib))

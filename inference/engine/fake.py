@@ -19,10 +19,40 @@ from inference.engine.protocol import (
     Load,
 )
 
-WORDS = (
-    "river water stone bank bridge current reed mill boat delta source valley rain spring estuary meander "
-    "nehir su taş kıyı köprü akıntı saz değirmen kayık kaynak vadi yağmur pınar çağlayan göl deniz"
-).split()
+WORDS = [
+    "river",
+    "water",
+    "stone",
+    "bank",
+    "bridge",
+    "current",
+    "reed",
+    "mill",
+    "boat",
+    "delta",
+    "source",
+    "valley",
+    "rain",
+    "spring",
+    "estuary",
+    "meander",
+    "nehir",
+    "su",
+    "taş",
+    "kıyı",
+    "köprü",
+    "akıntı",
+    "saz",
+    "değirmen",
+    "kayık",
+    "kaynak",
+    "vadi",
+    "yağmur",
+    "pınar",
+    "çağlayan",
+    "göl",
+    "deniz",
+]
 # Longer than a short answer, shorter than patience: 256 tokens at 20 ms are five seconds.
 ANSWER_TOKENS = 256
 
@@ -55,7 +85,9 @@ class FakeEngine:
         now: Now | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        """ttft_s: seconds to the first token; itl_s: seconds between tokens; now and sleep: a clock of the test's own."""
+        """ttft_s: seconds to the first token; itl_s: seconds between tokens; now and sleep: a clock
+        of the test's own.
+        """
         self._ttft_s = ttft_s
         self._itl_s = itl_s
         self._now = now or (lambda: asyncio.get_running_loop().time())

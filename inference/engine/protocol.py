@@ -1,8 +1,8 @@
 """The contract between the engine host and an engine.
 
-An engine turns prompts into streams of deltas. What it can't do itself it says in its capabilities, and the host makes up for it.
-An adapter translates every error of its engine into `EngineError` or `EngineDead` and leaves nothing running when a stream is
-closed.
+An engine turns prompts into streams of deltas. What it can't do itself it says in its capabilities,
+and the host makes up for it. An adapter translates every error of its engine into `EngineError` or
+`EngineDead` and leaves nothing running when a stream is closed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ FinishReason = Literal["stop", "length", "cancelled"]
 
 
 class EngineError(Exception):
-    """This one request failed in the engine; others go on. `args[0]` is for the operator's log, not for users."""
+    """This one request failed in the engine; others go on. `args[0]` is for the operator's log, not
+    for users.
+    """
 
 
 class EngineDead(EngineError):
@@ -75,7 +77,9 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """hold: can pause one request and keep its state; restore: can go on from output tokens made elsewhere."""
+    """hold: can pause one request and keep its state; restore: can go on from output tokens made
+    elsewhere.
+    """
 
     hold: bool
     restore: bool
@@ -102,18 +106,19 @@ class Engine(Protocol):
         ...
 
     def submit(self, request: EngineRequest) -> AsyncGenerator[Delta, None]:
-        """The deltas of one generation, the last with a finish reason. Closing the generator aborts the request.
+        """The deltas of one generation, the last with a finish reason. Closing the generator aborts
+        the request.
 
         Raises EngineError for this request, EngineDead for the engine.
         """
         ...
 
     async def abort(self, generation_id: str) -> None:
-        """End a request; its stream ends with finish reason `cancelled`. Unknown ids are ignored."""
+        """End a request; its stream ends with reason `cancelled`. Unknown ids are ignored."""
         ...
 
     async def hold(self, generation_id: str) -> None:
-        """Stop decoding one request and keep its state. Raises Unsupported without the capability."""
+        """Stop decoding one request, keep its state. Raises Unsupported without the capability."""
         ...
 
     async def release(self, generation_id: str) -> None:
@@ -123,7 +128,9 @@ class Engine(Protocol):
     def restore(
         self, request: EngineRequest, output_token_ids: list[int]
     ) -> AsyncGenerator[Delta, None]:
-        """Go on after `output_token_ids` as if this engine had made them. Raises Unsupported without the capability."""
+        """Go on after `output_token_ids` as if this engine had made them. Raises Unsupported
+        without the capability.
+        """
         ...
 
     def load(self) -> Load: ...

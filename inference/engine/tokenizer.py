@@ -1,6 +1,8 @@
-"""Prompts to token ids, in the web process, so that a prompt that is too long is refused before it is queued.
+"""Prompts to token ids, in the web process, so that a prompt that is too long is refused before it
+is queued.
 
-The `tokenizers` library alone is used: importing transformers takes seconds and hundreds of megabytes.
+The `tokenizers` library alone is used: importing transformers takes seconds and hundreds of
+megabytes.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from inference.engine.chat_template import ChatTemplate, Message
 
 class PromptRenderer(Protocol):
     def render(self, messages: list[Message]) -> list[int]:
-        """Token ids of the prompt. Blocking and, for long prompts, slow: call it in a thread. Raises TemplateRefused."""
+        """Token ids of the prompt. Blocking and, for long prompts, slow: call it in a thread.
+        Raises TemplateRefused.
+        """
         ...
 
 

@@ -1,4 +1,6 @@
-"""vLLM in process: AsyncLLM here, its EngineCore and workers in child processes. The only module that imports vLLM."""
+"""vLLM in process: AsyncLLM here, its EngineCore and workers in child processes. The only module
+that imports vLLM.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ class VllmEngine:
     capabilities = Capabilities(hold=False, restore=False)
 
     def __init__(self, model: Path, *, context_tokens: int, arguments: dict[str, Any]) -> None:
-        """model: folder of weights and tokenizer; arguments: extra engine arguments by vLLM's names."""
+        """model: folder of weights and tokenizer; arguments: extra engine arguments by vLLM's
+        names.
+        """
         self._arguments = {
             "model": str(model),
             "max_model_len": context_tokens,

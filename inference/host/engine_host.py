@@ -1,7 +1,7 @@
 """A replica from load to stop: announce, warm up, pull, answer control messages, leave.
 
-The host takes a request only when its engine can start it soon, so that who comes next is decided in the queue and nowhere else.
-Nothing here touches the database until a generation has ended.
+The host takes a request only when its engine can start it soon, so that who comes next is decided
+in the queue and nowhere else. Nothing here touches the database until a generation has ended.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Coroutine, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import msgspec
@@ -80,7 +80,9 @@ class EngineHost:
             await self._leave(settled)
 
     async def _announce_loading(self) -> None:
-        """Loading blocks this process for longer than a heartbeat; nothing is leased to it yet that could be lost."""
+        """Loading blocks this process for longer than a heartbeat; nothing is leased to it yet that
+        could be lost.
+        """
         while True:
             try:
                 timeout_s = settings.ENGINE_LOAD_TIMEOUT_S
@@ -119,7 +121,9 @@ class EngineHost:
             await asyncio.sleep(settings.REPLICA_TIMEOUT_S / 4)
 
     async def _leave(self, settled: bool) -> None:
-        """Without a trace if all is settled; else whoever looks after lost replicas settles the rest."""
+        """Without a trace if all is settled; else whoever looks after lost replicas settles the
+        rest.
+        """
         with _outage_logged("leaving"):
             if settled:
                 await registry.leave(self._redis, self._record.incarnation)
@@ -141,11 +145,13 @@ class EngineHost:
             await asyncio.sleep(OUTAGE_PAUSE_S)
 
     async def _room(self) -> None:
-        while (
-            len(self._runner) >= settings.ENGINE_MAX_RUNNING
-            or self._engine.load().waiting >= settings.ENGINE_QUEUE_DEPTH
-        ):
+        while not self._has_room():  # noqa: ASYNC110 - room comes from the engine, which tells nobody
             await asyncio.sleep(FULL_PAUSE_S)
+
+    def _has_room(self) -> bool:
+        waiting = self._engine.load().waiting
+        running = len(self._runner)
+        return running < settings.ENGINE_MAX_RUNNING and waiting < settings.ENGINE_QUEUE_DEPTH
 
     async def _listen(self) -> None:
         while True:

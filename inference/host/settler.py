@@ -36,13 +36,14 @@ class Settler:
             try:
                 await self._settle(outcome, ended_at)
             except Exception:
-                # It stays in the running set, from which a later pass over lost replicas settles it.
+                # It stays in the running set, from which a later pass over lost replicas settles
+                # it.
                 log.exception("Settling %s failed.", outcome.generation_id)
             finally:
                 self._outcomes.task_done()
 
     async def drain(self, *, timeout_s: float) -> bool:
-        """Wait until everything put so far is settled; False if that took longer than the timeout."""
+        """Wait until everything put so far is settled; False if the timeout came first."""
         try:
             await asyncio.wait_for(self._outcomes.join(), timeout_s)
         except TimeoutError:

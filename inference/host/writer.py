@@ -1,7 +1,8 @@
-"""Writes what the engine makes into token logs, one pipelined round trip at a time for all generations.
+"""Writes what the engine makes into token logs, one pipelined round trip at a time for all
+generations.
 
-While a write is on its way, the next steps of every generation gather into one entry each: the busier the host, the larger the
-entries and the fewer the round trips.
+While a write is on its way, the next steps of every generation gather into one entry each: the
+busier the host, the larger the entries and the fewer the round trips.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ RETRY_S = 0.2
 
 
 class LogLost(Exception):
-    """The log can't be written any more: another holds the lease, or Redis was away for too long."""
+    """The log can't be written any more: another holds the lease, or Redis was away too long."""
 
 
 @dataclass(slots=True)
@@ -45,7 +46,9 @@ class Tail:
     pending_final: Final | None = None
 
     def take(self) -> list[Write]:
-        """What has gathered, as entries. Text without a token of its own waits for the next token or the last entry."""
+        """What has gathered, as entries. Text without a token of its own waits for the next token
+        or the last entry.
+        """
         entries: list[Tokens | Final] = []
         text = "".join(self.pending_text)
         if self.pending_ids:
@@ -63,7 +66,9 @@ class Tail:
 
 class LogWriter:
     def __init__(self, redis: Client, incarnation: str, *, outage_limit_s: float) -> None:
-        """outage_limit_s: how long to keep trying when Redis is away before the open logs are given up."""
+        """outage_limit_s: how long to keep trying when Redis is away before the open logs are given
+        up.
+        """
         self._redis = redis
         self._incarnation = incarnation
         self._outage_limit_s = outage_limit_s
@@ -106,10 +111,10 @@ class LogWriter:
         writes = [write for _, batch in batches for write in batch]
         if not writes:
             return
-        kept = iter(await self._append(writes))
+        kept = await self._append(writes)
         for tail, batch in batches:
-            if batch:
-                _conclude(tail, batch, held=all([next(kept) for _ in batch]))
+            held, kept = kept[: len(batch)], kept[len(batch) :]
+            _conclude(tail, batch, held=all(held))
 
     async def _append(self, writes: list[Write]) -> list[bool]:
         give_up_at = asyncio.get_running_loop().time() + self._outage_limit_s
@@ -124,6 +129,8 @@ class LogWriter:
 
 
 def _conclude(tail: Tail, batch: list[Write], *, held: bool) -> None:
+    if not batch:
+        return
     tail.lost |= not held
     if tail.closed is None or tail.closed.done():
         return

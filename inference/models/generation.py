@@ -17,7 +17,8 @@ class State(models.TextChoices):
 
 
 class Generation(ScopedModel):
-    """One answer: admitted here, streamed through its token log, settled exactly once from what the log holds.
+    """One answer: admitted here, streamed through its token log, settled exactly once from what the
+    log holds.
 
     prompt_tokens: counted at admission; output_tokens: the log's own count, set when settled
     """

@@ -1,4 +1,6 @@
-"""The stages of admission, in order. A new one goes into STAGES where what it needs is there and what it guards is not yet done."""
+"""The stages of admission, in order. A new one goes into STAGES where what it needs is there and
+what it guards is not yet done.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ from tenants import scope
 
 Stage = Callable[[Admission], Awaitable[None]]
 
-# A character is at least a quarter of a token in any tokenizer at hand, usually far more; text beyond is refused unread.
+# A character is at least a quarter of a token in any tokenizer at hand, usually far more; text
+# beyond is refused unread.
 MAX_CHARACTERS_PER_TOKEN = 16
 
 
@@ -42,7 +45,8 @@ async def render_prompt(admission: Admission) -> None:
         raise _too_long(target, f"about {characters} characters")
     try:
         renderer = await asyncio.to_thread(_renderer, target)
-        # Tokenizing is in Rust and lets go of the interpreter; a long prompt must not stop the event loop.
+        # Tokenizing is in Rust and lets go of the interpreter; a long prompt must not stop the
+        # event loop.
         rendered = await asyncio.to_thread(renderer.render, admission.messages)
     except FileNotFoundError as error:
         raise Unavailable(f"The model {target.name!r} is still being prepared.") from error
@@ -54,7 +58,9 @@ async def render_prompt(admission: Admission) -> None:
 
 
 async def limit_tokens(admission: Admission) -> None:
-    """Prompt and answer have to fit the context; an answer without a limit gets the default, or what is left."""
+    """Prompt and answer have to fit the context; an answer without a limit gets the default, or
+    what is left.
+    """
     target, prompt = _target(admission), len(admission.prompt_token_ids)
     left = target.context_tokens - prompt
     if left < 1:

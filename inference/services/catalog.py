@@ -88,7 +88,9 @@ async def target(name: str) -> Target:
 
 
 def forget() -> None:
-    """Read the routes anew at the next call: for tests and for the process that has just changed them."""
+    """Read the routes anew at the next call: for tests and for the process that has just changed
+    them.
+    """
     _catalog.forget()
 
 
@@ -99,6 +101,11 @@ async def model_states() -> list[ModelState]:
     for replica in replicas:
         states.setdefault(replica.release_id, set()).add(replica.state)
     return [ModelState(t.name, _state(states.get(t.release_id, set()))) for t in offered]
+
+
+async def all_down() -> list[ModelState]:
+    """What model_states says when nobody can be asked."""
+    return [ModelState(target.name, "down") for target in await targets()]
 
 
 def _state(replica_states: set[str]) -> Literal["ready", "loading", "down"]:

@@ -15,7 +15,9 @@ from kernel.redis import client
 
 
 async def admit(admission: Admission, clock: Clock) -> Admitted:
-    """Run the stages and queue the request. Raises PlatformError with what refuses it; nothing is left behind then."""
+    """Run the stages and queue the request. Raises PlatformError with what refuses it; nothing is
+    left behind then.
+    """
     try:
         for stage in STAGES:
             await stage(admission)
@@ -40,7 +42,9 @@ def _admitted(admission: Admission) -> Admitted:
 
 
 async def cancel(admitted: Admitted, clock: Clock) -> None:
-    """End a generation wherever it is: waiting, it is taken out; running, its replica is told. Ended, nothing happens."""
+    """End a generation wherever it is: waiting, it is taken out; running, its replica is told.
+    Ended, nothing happens.
+    """
     redis = client()
     usage = Usage(prompt_tokens=admitted.prompt_tokens, output_tokens=0)
     final = Finished(seq=0, text="", finish_reason="cancelled", usage=usage)

@@ -1,6 +1,8 @@
-"""Closes what lost replicas, full queues and lost logs leave behind, so that every generation ends and is settled once.
+"""Closes what lost replicas, full queues and lost logs leave behind, so that every generation ends
+and is settled once.
 
-Anybody may call these at any time, as often as they like: the log's last entry and the generation's state decide who was first.
+Anybody may call these at any time, as often as they like: the log's last entry and the generation's
+state decide who was first.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from tenants import scope
 
 log = logging.getLogger(__name__)
 
-# Between the record in the database and the entry in the queue lie milliseconds; a minute is no race.
+# Between the record in the database and the entry in the queue lie milliseconds; a minute is no
+# race.
 ORPHAN_AGE = timedelta(seconds=60)
 ORPHANS_AT_ONCE = 500
 
@@ -37,9 +40,7 @@ async def close_lost(redis: Client, clock: Clock, incarnations: set[str]) -> int
     return closed
 
 
-async def _close_one(
-    redis: Client, clock: Clock, incarnation: str, request: QueuedRequest
-) -> bool:
+async def _close_one(redis: Client, clock: Clock, incarnation: str, request: QueuedRequest) -> bool:
     found = await token_log.content(redis, request.tenant_id, request.generation_id)
     content = found or Content(text="", seq=0, final=None, trimmed=False)
     final = content.final
@@ -107,7 +108,9 @@ async def give_up(redis: Client, clock: Clock, request: QueuedRequest) -> bool:
 
 
 async def close_orphans(redis: Client, clock: Clock) -> int:
-    """Settle open generations whose log is gone, as after a loss of Redis or a crash at admission; how many."""
+    """Settle open generations whose log is gone, as after a loss of Redis or a crash at admission;
+    how many.
+    """
     settled = 0
     for tenant_id, generation_id, prompt_tokens in await database(_open_before, clock):
         if await redis.exists(redis_keys.log(tenant_id, generation_id)):

@@ -1,6 +1,8 @@
-"""The one seam where a generation ends: exactly once, from the token log's count, whoever is still listening.
+"""The one seam where a generation ends: exactly once, from the token log's count, whoever is still
+listening.
 
-Later parts (ledger, conversations) hang themselves in with `on_settled`; they run inside the same transaction.
+Later parts (ledger, conversations) hang themselves in with `on_settled`; they run inside the same
+transaction.
 """
 
 from __future__ import annotations
@@ -31,12 +33,16 @@ _listeners: list[Listener] = []
 
 
 def on_settled(listener: Listener) -> None:
-    """Have `listener` called with every generation that is settled, inside the transaction that settles it."""
+    """Have `listener` called with every generation that is settled, inside the transaction that
+    settles it.
+    """
     _listeners.append(listener)
 
 
 def settle(outcome: Outcome, *, now: datetime) -> bool:
-    """Close the generation's record. False if it was closed before, or never was: then nothing has changed."""
+    """Close the generation's record. False if it was closed before, or never was: then nothing has
+    changed.
+    """
     with scope.tenant(outcome.tenant_id), transaction.atomic():
         closed = Generation.objects.filter(id=outcome.generation_id, state=State.OPEN).update(
             state=_state(outcome.final),

@@ -26,7 +26,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--release", required=True, help="name of the release to serve")
-        parser.add_argument("--replica", default="engine", help="stable name of this replica's slot")
+        parser.add_argument(
+            "--replica", default="engine", help="stable name of this replica's slot"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         release = Release.objects.filter(name=options["release"]).first()
