@@ -69,8 +69,10 @@ class Launch:
         launch = asyncio.create_task(self._launch())
         stop = asyncio.create_task(self._stop.wait())
         await asyncio.wait({launch, stop}, return_when=asyncio.FIRST_COMPLETED)
-        if not self._stop.is_set():
+        if launch.done():
             stop.cancel()
+            launch.result()
+            await self._stop.wait()
         launch.cancel()
         with suppress(asyncio.CancelledError):
             await launch

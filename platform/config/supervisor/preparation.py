@@ -46,7 +46,7 @@ def migrate() -> None:
 
 
 def _require_known_schema() -> None:
-    loader = MigrationLoader(connection, ignore_no_initial=True)
+    loader = MigrationLoader(connection)
     unknown = sorted(
         f"{app}.{name}"
         for app, name in loader.applied_migrations
