@@ -6,6 +6,8 @@ every request a dozen turns of a thread.
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.core.handlers.asgi import ASGIHandler
 from django.core.handlers.exception import convert_exception_to_response
 from django.http import HttpRequest, HttpResponseBase
@@ -22,10 +24,12 @@ class ApiHandler(ASGIHandler):
         self._view_middleware: list[object] = []
         self._template_response_middleware: list[object] = []
         self._exception_middleware: list[object] = []
-        self._middleware_chain = RequestIdMiddleware(convert_exception_to_response(self._respond)  # type: ignore[arg-type])
+        inner: Any = convert_exception_to_response(self._respond)
+        self._middleware_chain = RequestIdMiddleware(inner)
 
     async def _respond(self, request: HttpRequest) -> HttpResponseBase:
         request.urlconf = self._urlconf
-        # Django has no public name for "resolve and call the view".
-        response: HttpResponseBase = await self._get_response_async(request)  # type: ignore[attr-defined]
+        # Django has no public name for "resolve the address and call its view".
+        resolve_and_call: Any = super()._get_response_async  # type: ignore[misc]
+        response: HttpResponseBase = await resolve_and_call(request)
         return response
