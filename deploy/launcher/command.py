@@ -1,4 +1,4 @@
-"""`bootstrap.py run`: install what is missing and start. `bootstrap.py install run|test|check`: install only."""
+"""`bootstrap.py run` installs what is missing and starts; `bootstrap.py install …` only installs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from launcher.layout import ROOT, CannotStart, Install
 
 sys.path.append(str(ROOT / "platform"))
 
-from config.supervisor.instance import AlreadyRunning, require_port, running_instance  # noqa: E402
-from config.supervisor.progress import Steps  # noqa: E402
-from launcher import machine, packages  # noqa: E402
+from config.supervisor.instance import AlreadyRunning, require_port, running_instance
+from config.supervisor.progress import Steps
+from launcher import machine, packages, pip
 
 USAGE = "usage: bootstrap.py run | install run|test|check"
 
@@ -58,7 +58,8 @@ def main(arguments: list[str]) -> int:
     if start:
         os.chdir(ROOT)
         environment = os.environ | {"NEHIR_STARTED_AT": f"{started_at:.3f}"}
-        os.execve(packages.PYTHON, [str(packages.PYTHON), "manage.py", "up"], environment)
+        # Nothing of a user's is in the command; the supervisor takes this process over.
+        os.execve(pip.PYTHON, [str(pip.PYTHON), "manage.py", "up"], environment)  # noqa: S606
     return 0
 
 

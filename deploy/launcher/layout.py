@@ -16,7 +16,9 @@ LOCKS = ROOT / "deploy" / "lock"
 
 
 class CannotStart(Exception):
-    """Why this machine or checkout can't be used as it is: one sentence for the person at the terminal."""
+    """Why this machine or checkout can't be used as it is: one sentence for the person at the
+    terminal.
+    """
 
 
 @dataclass(frozen=True)

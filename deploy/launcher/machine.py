@@ -11,8 +11,8 @@ from pathlib import Path
 
 from launcher.layout import ROOT, CannotStart
 
-# MiB that a lock takes while it is installed: what it leaves in .venv and the wheels it comes in, measured and rounded up.
-# The engine's share holds the prepared model too.
+# MiB that a lock takes while it is installed: what it leaves in .venv and the wheels it comes in,
+# measured and rounded up. The engine's share holds the prepared model too.
 NEEDED_MIB = {"web": 700, "engine-cpu": 5000, "engine-gpu": 20000, "dev": 500}
 
 
@@ -37,14 +37,16 @@ def require_checkout_usable() -> None:
     """Raises CannotStart if a virtual environment can't be made in the checkout."""
     if os.pathsep in str(ROOT):
         raise CannotStart(
-            f"The folder {ROOT} has a {os.pathsep!r} in its path, which Python's environments can't have: rename it."
+            f"The path {ROOT} has a {os.pathsep!r} in it, which Python's environments can't have: "
+            "rename the folder."
         )
     if not os.access(ROOT, os.W_OK):
         raise CannotStart(f"The folder {ROOT} can't be written to.")
     if find_spec("ensurepip") is None or find_spec("venv") is None:
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
         raise CannotStart(
-            f"{sys.executable} lacks the venv module. On Debian and Ubuntu: apt install python{version}-venv"
+            f"{sys.executable} lacks the venv module. "
+            f"On Debian and Ubuntu: apt install python{version}-venv"
         )
 
 
@@ -54,6 +56,6 @@ def require_disk(locks: list[str], *, folder: Path = ROOT) -> None:
     free = shutil.disk_usage(folder).free // 2**20
     if free < needed:
         raise CannotStart(
-            f"Not enough disk space: installing {', '.join(locks)} needs about {needed / 1000:.1f} GB, "
-            f"and {folder} has {free / 1000:.1f} GB free."
+            f"Not enough disk space: installing {', '.join(locks)} needs about "
+            f"{needed / 1000:.1f} GB, and {folder} has {free / 1000:.1f} GB free."
         )

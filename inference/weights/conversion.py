@@ -16,13 +16,16 @@ END_OF_TURN = "<|im_end|>"
 
 
 class WrongResult(Exception):
-    """What was written is not the model that was meant. A bug, or libraries that convert differently."""
+    """What was written is not the model that was meant. A bug, or libraries that convert
+    differently.
+    """
 
 
 def convert(
     weights: Path, target: Path, *, context_tokens: int, report: Callable[[str], None]
 ) -> None:
-    """Write the model in GGUF file `weights` to the new folder `target`. Raises OSError and WrongResult.
+    """Write the model in GGUF file `weights` to the new folder `target`. Raises OSError and
+    WrongResult.
 
     context_tokens: the most that the tokenizer's file says the model takes
     """
@@ -41,7 +44,8 @@ def convert(
 
 def _tokenizer(weights: Path, context_tokens: int) -> Any:
     tokenizer = AutoTokenizer.from_pretrained(weights.parent, gguf_file=weights.name)
-    # transformers' GGUF reader leaves out the first half of what GGUF calls pre-tokenizer "smollm": a digit a token.
+    # transformers' GGUF reader leaves out the first half of what GGUF calls pre-tokenizer "smollm":
+    # a digit a token.
     tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Digits(individual_digits=True),

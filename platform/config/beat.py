@@ -1,4 +1,6 @@
-"""Celery beat that may be started twice: whoever holds the lease in Redis schedules, the others stand by."""
+"""Celery beat that may be started twice: whoever holds the lease in Redis schedules, the others
+stand by.
+"""
 
 from __future__ import annotations
 

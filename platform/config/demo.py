@@ -1,6 +1,8 @@
-"""The demo: two tenants with people and keys of random secrets, and a model for them. Never in production.
+"""The demo: two tenants with people and keys of random secrets, and a model for them. Never in
+production.
 
-What was made up is kept in `var/secrets/demo.json`, readable by its owner alone, so that it can be shown again.
+What was made up is kept in `var/secrets/demo.json`, readable by its owner alone, so that it can be
+shown again.
 """
 
 from __future__ import annotations
@@ -89,11 +91,11 @@ def address() -> str:
 
 
 def seed(*, now: datetime) -> Demo:
-    """Make what is missing of the demo and show all of it. Raises NotADemo where settings.DEMO is off."""
+    """Make what is missing of the demo and show all of it. Raises NotADemo where settings.DEMO is
+    off.
+    """
     if not settings.DEMO:
-        raise NotADemo(
-            "There is no demo here: NEHIR_DEMO is off (it is on by default only with NEHIR_ENV=dev)."
-        )
+        raise NotADemo("There is no demo here: NEHIR_DEMO is off, as it is outside NEHIR_ENV=dev.")
     with _kept_secrets() as (kept, notes):
         demo = Demo(address(), kept, notes)
         is_first = not kept["passwords"] and not User.objects.filter(username=OPERATOR).exists()
@@ -111,7 +113,7 @@ def _seed_models() -> None:
     """The route of the engine in use is active, the other engine's is not."""
     names = {EngineKind.VLLM: bundled.NAME, EngineKind.FAKE: FAKE}
     for kind, name in names.items():
-        is_active = settings.ENGINE == kind.value
+        is_active = kind.value == settings.ENGINE
         if not is_active:
             Route.objects.filter(name=name).update(is_active=False)
             continue
@@ -168,7 +170,9 @@ def _user(username: str, demo: Demo, *, is_staff: bool = False, is_superuser: bo
 
 @contextmanager
 def _kept_secrets() -> Iterator[tuple[dict[str, dict[str, str]], list[str]]]:
-    """What the file holds and, once the block has run well, holds from then on; one process at a time."""
+    """What the file holds and, once the block has run well, holds from then on; one process at a
+    time.
+    """
     file = Path(settings.VAR) / "secrets" / "demo.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.with_suffix(".lock").open("w") as lock:

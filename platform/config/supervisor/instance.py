@@ -40,7 +40,8 @@ def running_instance(var: Path) -> str:
 def _sentence(var: Path) -> str:
     process, _, url = lock_file(var).read_text().partition(" ")
     return (
-        f"Nehir is already running from {var} (process {process or '?'}, {url.strip() or 'starting'}). "
+        f"Nehir is already running from {var} "
+        f"(process {process or '?'}, {url.strip() or 'starting'}). "
         "Stop it first, or give this one NEHIR_VAR and NEHIR_PORT of its own."
     )
 
@@ -65,7 +66,7 @@ def hold(var: Path, url: str) -> TextIO:
 
 
 def require_layout(var: Path) -> None:
-    """Stamp a new state folder with its layout. Raises Unusable for one that a newer Nehir wrote."""
+    """Stamp a new state folder with its layout. Raises Unusable for one of a newer Nehir."""
     stamp = var / "version"
     written = stamp.read_text().strip() if stamp.exists() else str(LAYOUT)
     if not written.isdecimal() or int(written) > LAYOUT:
@@ -89,7 +90,11 @@ def require_port(host: str, port: int, *, error: type[Exception] = Unusable) -> 
 
 def _port_sentence(host: str, port: int, fault: OSError) -> str:
     if fault.errno == errno.EADDRINUSE:
-        return f"Port {port} on {host} is in use by another program. Choose another: NEHIR_PORT={port + 1} make run"
+        other = port + 1 if port < 65535 else 8000
+        return (
+            f"Port {port} on {host} is in use by another program. "
+            f"Choose another: NEHIR_PORT={other} make run"
+        )
     if fault.errno == errno.EACCES:
         return f"Port {port} needs root. Choose one above 1023: NEHIR_PORT=8000 make run"
     return f"Can't listen on {host}:{port} (NEHIR_HOST, NEHIR_PORT): {fault.strerror or fault}."

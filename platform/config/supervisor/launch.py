@@ -25,7 +25,9 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class CannotLaunch(Exception):
-    """Why the platform can't be started: one sentence for the person at the terminal, with a log's end if there is one."""
+    """Why the platform can't be started: one sentence for the person at the terminal, with a log's
+    end if there is one.
+    """
 
 
 class Launch:
@@ -38,7 +40,9 @@ class Launch:
         self._started_at = float(os.environ.get("NEHIR_STARTED_AT", time.time()))
 
     async def run(self) -> None:
-        """Start, keep running, stop. Raises CannotLaunch, AlreadyRunning and Unusable, everything stopped."""
+        """Start, keep running, stop. Raises CannotLaunch, AlreadyRunning and Unusable, everything
+        stopped.
+        """
         var = Path(settings.VAR)
         with instance.hold(var, address()):
             instance.require_layout(var)
@@ -94,9 +98,8 @@ class Launch:
             await self._answers("/healthz", web)
         for service in (services.worker(), services.beat()):
             self._supervisor.start(service)
-        self._steps.say(
-            f"\nNehir is running at {address()}\n{demo}\n  Ctrl-C stops it. Logs: {services.log_folder()}\n"
-        )
+        self._steps.say(f"\nNehir is running at {address()}\n{demo}")
+        self._steps.say(f"  Ctrl-C stops it. Logs: {services.log_folder()}\n")
         await self._tell_readiness(web, engines)
 
     async def _start_valkey(self) -> None:
@@ -126,15 +129,13 @@ class Launch:
         return "\n".join([*(f"  {note}" for note in demo.notes), demo.table()])
 
     async def _answers(self, path: str, web: Child) -> None:
-        while not (web.is_running and await probe.web_answers(address(), path)):
+        while not (web.is_running and await probe.web_answers(address(), path)):  # noqa: ASYNC110
             await asyncio.sleep(POLL_S)
 
     async def _tell_readiness(self, web: Child, engines: list[Child]) -> None:
         """Say when the engines can answer, and say it again whenever they could not for a while."""
         if not engines:
-            self._say(
-                "No active model is served by this engine, so none was started: add a route in the admin."
-            )
+            self._say("No active route is for this engine, so none was started.")
             return
         ready, told = False, False
         while True:

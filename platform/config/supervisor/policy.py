@@ -1,8 +1,9 @@
-"""What the supervisor decides, without processes and with an injected clock: when a child is started again, and in what order
-children stop.
+"""What the supervisor decides, without processes and with an injected clock: when a child is
+started again, and in what order children stop.
 
-A child's life: idle -> running -> (it exits) waiting -> running …, and from anywhere -> stopping -> stopped. A child that exits
-is started again after 1 s, 2 s, 4 s … 30 s; one that ran well for a minute begins at 1 s anew.
+A child's life: idle -> running -> (it exits) waiting -> running …, and from anywhere -> stopping ->
+stopped. A child that exits is started again after 1 s, 2 s, 4 s … 30 s; one that ran well for a
+minute begins at 1 s anew.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ class Life:
         self._started_at = self._clock.monotonic()
 
     def exited(self) -> float | None:
-        """The child is gone. Seconds after which to start it again, or None if it was being stopped."""
+        """The child is gone. Seconds after which to start it again, or None if it was being
+        stopped.
+        """
         if self.phase is Phase.STOPPING:
             self.phase = Phase.STOPPED
             return None

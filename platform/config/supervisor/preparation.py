@@ -21,7 +21,9 @@ OURS = frozenset({"tenants", "inference", "streaming", "console", "web"})
 
 
 def make_socket_folder(folder: Path, *, var: Path) -> None:
-    """The folder of the unix sockets, which nobody but us may enter. Raises Unusable if it is somebody else's."""
+    """The folder of the unix sockets, which nobody but us may enter. Raises Unusable if it is
+    somebody else's.
+    """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
@@ -33,7 +35,9 @@ def make_socket_folder(folder: Path, *, var: Path) -> None:
 
 
 def migrate() -> None:
-    """Bring the database to this code's schema. Raises Unusable if it can't be reached or is a newer Nehir's."""
+    """Bring the database to this code's schema. Raises Unusable if it can't be reached or is a
+    newer Nehir's.
+    """
     try:
         _require_known_schema()
         call_command("migrate", interactive=False, verbosity=0)
@@ -54,8 +58,8 @@ def _require_known_schema() -> None:
     )
     if unknown:
         raise Unusable(
-            f"The database was written by a newer Nehir ({', '.join(unknown)}): update this checkout, "
-            "or point NEHIR_VAR or DATABASE_URL elsewhere."
+            f"The database was written by a newer Nehir ({', '.join(unknown)}): "
+            "update this checkout, or point NEHIR_VAR or DATABASE_URL elsewhere."
         )
 
 
@@ -67,7 +71,9 @@ def seed_demo(now: datetime) -> Demo:
 
 
 def engines() -> list[Service]:
-    """An engine host for every release that an active route names and this install's engine can run."""
+    """An engine host for every release that an active route names and this install's engine can
+    run.
+    """
     try:
         routes = Route.objects.filter(is_active=True, release__engine=settings.ENGINE)
         return engines_of(

@@ -1,4 +1,6 @@
-"""Processes: each in a session of its own with a log of its own, ended as a whole group, never outliving the supervisor."""
+"""Processes: each in a session of its own with a log of its own, ended as a whole group, never
+outliving the supervisor.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ class Watchdog:
     """The process that ends all groups if the supervisor dies without doing so (see `watchdog`)."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
+        self._process = subprocess.Popen(  # noqa: S603 - nothing of a user's in it
             [sys.executable, "-S", "-E", watchdog.__file__],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
@@ -62,7 +64,7 @@ class Process:
 
     @classmethod
     async def spawn(cls, service: Service, dog: Watchdog) -> Process:
-        """Start it, its output appended to its log. Raises OSError if the program can't be started."""
+        """Start it, its output appended to its log. Raises OSError if it can't be started."""
         with service.log.open("ab") as log:
             process = await asyncio.create_subprocess_exec(
                 *service.command,
@@ -76,7 +78,9 @@ class Process:
         return cls(service, process, dog)
 
     async def wait(self) -> int:
-        """The exit status, negative for a signal. What the process left behind in its group is killed then."""
+        """The exit status, negative for a signal. What the process left behind in its group is
+        killed then.
+        """
         status = await self._process.wait()
         self.kill()
         self._dog.forget(self.pid)

@@ -14,7 +14,9 @@ ERASE = "\r\x1b[2K"
 
 
 class Step:
-    """A step under way. `note` changes what its live line says beside the time; plain output leaves notes out."""
+    """A step under way. `note` changes what its live line says beside the time; plain output leaves
+    notes out.
+    """
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -36,44 +38,58 @@ class Steps:
         self._out = out
         self._live = out.isatty()
         self._lock = threading.Lock()
+        self._line_is_open = False
 
     def say(self, line: str = "") -> None:
         """One line, or several."""
         with self._lock:
-            self._out.write(f"{ERASE if self._live else ''}{line}\n")
-            self._out.flush()
+            self._write(f"{ERASE if self._live else self._close_line()}{line}\n")
 
     @contextmanager
     def step(self, title: str) -> Iterator[Step]:
-        """Show a step for as long as the block runs; ends as `title … 1.2 s`, or `title … failed after 1.2 s`."""
+        """Show a step for as long as the block runs; ends as `title … 1.2 s`."""
         step = Step(title)
-        if not self._live:
-            self._out.write(f"  {title} … ")
-            self._out.flush()
         done = threading.Event()
         painter = threading.Thread(target=self._paint, args=(step, done), daemon=True)
         painter.start()
+        outcome = "stopped after "
         try:
             yield step
-        except BaseException:
-            self._end(step, done, painter, f"failed after {step.seconds:.1f} s")
+            outcome = ""
+        except Exception:
+            outcome = "failed after "
             raise
-        self._end(step, done, painter, f"{step.seconds:.1f} s")
-
-    def _end(
-        self, step: Step, done: threading.Event, painter: threading.Thread, outcome: str
-    ) -> None:
-        done.set()
-        painter.join()
-        with self._lock:
-            start = f"{ERASE}  {step.title} … " if self._live else ""
-            self._out.write(f"{start}{outcome}\n")
-            self._out.flush()
+        finally:
+            done.set()
+            painter.join()
+            self._end(step, f"{outcome}{step.seconds:.1f} s")
 
     def _paint(self, step: Step, done: threading.Event) -> None:
-        while self._live and not done.wait(REDRAW_S):
+        if not self._live:
+            with self._lock:
+                self._write(f"  {step.title} … ")
+                self._line_is_open = True
+            return
+        while not done.wait(REDRAW_S):
             detail = f" ({step.detail})" if step.detail else ""
             line = f"  {step.title} … {step.seconds:.0f} s{detail}"
             with self._lock:
-                self._out.write(ERASE + line[: shutil.get_terminal_size().columns - 1])
-                self._out.flush()
+                self._write(ERASE + line[: shutil.get_terminal_size().columns - 1])
+
+    def _end(self, step: Step, outcome: str) -> None:
+        with self._lock:
+            if self._live:
+                start = f"{ERASE}  {step.title} … "
+            else:
+                start = "" if self._line_is_open else f"  {step.title} … "
+            self._line_is_open = False
+            self._write(f"{start}{outcome}\n")
+
+    def _close_line(self) -> str:
+        """A line break if a step's line is open; the step is then named again at its end."""
+        was_open, self._line_is_open = self._line_is_open, False
+        return "\n" if was_open else ""
+
+    def _write(self, text: str) -> None:
+        self._out.write(text)
+        self._out.flush()

@@ -1,4 +1,6 @@
-"""What Nehir consists of on one box: commands, environments, where each logs, in what order they stop."""
+"""What Nehir consists of on one box: commands, environments, where each logs, in what order they
+stop.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def metrics_folder() -> Path:
 
 
 def environment() -> dict[str, str]:
-    """What children get: both source roots, and every cache inside the state folder, since HOME may be read-only."""
+    """What children get: both source roots, and every cache inside the state folder, since HOME may
+    be read-only.
+    """
     cache = Path(settings.VAR) / "cache"
     roots = os.pathsep.join((str(settings.BASE_DIR / "platform"), str(settings.BASE_DIR)))
     return os.environ | {
@@ -109,7 +113,9 @@ def valkey() -> Service:
 
 
 def engines_of(releases: Iterable[str]) -> list[Service]:
-    """One replica a release; each with a slot name of its own, by which its successor finds what it left."""
+    """One replica a release; each with a slot name of its own, by which its successor finds what it
+    left.
+    """
     names = list(releases)
     slots = {name: "engine" if len(names) == 1 else f"engine-{name}" for name in names}
     return [
@@ -125,7 +131,9 @@ def web() -> Service:
 
 
 def worker() -> Service:
-    """Solo pool: one process that takes one task after the other, which is what one box's maintenance needs."""
+    """Solo pool: one process that takes one task after the other, which is what one box's
+    maintenance needs.
+    """
     lonely = ("--without-gossip", "--without-mingle", "--without-heartbeat")
     celery = (sys.executable, "-m", "celery", "-A", "config.celery")
     return Service("worker", (*celery, "worker", "-P", "solo", *lonely, "-l", "INFO"))

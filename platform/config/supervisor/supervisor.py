@@ -49,7 +49,9 @@ class Supervisor:
         return child
 
     async def run_once(self, service: Service) -> int:
-        """Run a command to its end, its whole group ended if the caller is cancelled. The exit status."""
+        """Run a command to its end, its whole group ended if the caller is cancelled. The exit
+        status.
+        """
         rotate(service.log)
         process = await Process.spawn(service, self._dog)
         try:

@@ -1,7 +1,9 @@
-"""Ends the supervisor's children if the supervisor is gone without having done so, as after `kill -9`.
+"""Ends the supervisor's children if the supervisor is gone without having done so, as after `kill
+-9`.
 
-Run as a file of its own, standard library only. It reads lines from a pipe whose other end only the supervisor holds: `+pgid` for
-a process group that runs, `-pgid` for one that ended. The end of the pipe is the end of the supervisor.
+Run as a file of its own, standard library only. It reads lines from a pipe whose other end only the
+supervisor holds: `+pgid` for a process group that runs, `-pgid` for one that ended. The end of the
+pipe is the end of the supervisor.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -19,6 +20,8 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="as JSON, for programs")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        # What is done here is told on standard output; the log would tell it twice.
+        logging.getLogger().setLevel(logging.WARNING)
         try:
             demo = seed(now=SystemClock().now())
         except NotADemo as why:

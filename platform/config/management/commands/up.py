@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import sys
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -13,11 +15,13 @@ from config.supervisor.progress import Steps
 
 
 class Command(BaseCommand):
-    help = "Start everything on this machine under one supervisor and keep it running. Ctrl-C stops it."
+    help = "Start everything on this machine and keep it running, until Ctrl-C."
     requires_system_checks = []
 
     def handle(self, *args: Any, **options: Any) -> None:
+        # What is done here is told on standard output; the log would tell it twice.
+        logging.getLogger().setLevel(logging.WARNING)
         try:
-            asyncio.run(Launch(Steps(self.stdout._out)).run())  # noqa: SLF001 - wants isatty
+            asyncio.run(Launch(Steps(sys.stdout)).run())
         except (AlreadyRunning, Unusable, CannotLaunch) as why:
             raise CommandError(str(why)) from why
