@@ -185,7 +185,7 @@ CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_TIME_LIMIT = 600
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
+CELERY_BEAT_SCHEDULER = "config.beat:LeaderScheduler"
 CELERY_BEAT_SCHEDULE = {
     "close-lost-generations": {
         "task": "inference.tasks.close_lost_generations",
