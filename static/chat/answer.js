@@ -89,13 +89,10 @@ export class Answer {
   }
 
   #measure(usage) {
-    if (!usage?.completion_tokens) return "";
-    const tokens = usage.completion_tokens;
+    const tokens = usage?.completion_tokens ?? 0;
+    if (tokens < 2 || this.#firstTokenAt === null) return "";
     const seconds = (performance.now() - this.#firstTokenAt) / 1000;
     // The first token has no time of its own here: its wait is the queue's and the prompt's.
-    if (this.#firstTokenAt === null || tokens < 2 || seconds <= 0) {
-      return fill(texts.answer.usage, { tokens });
-    }
     const rate = Math.round(((tokens - 1) / seconds) * 10) / 10;
     return fill(texts.answer.speed, { tokens, rate });
   }

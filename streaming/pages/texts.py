@@ -42,7 +42,6 @@ def chat_texts() -> dict[str, dict[str, str]]:
             "interrupted": _("Connection lost; the answer was interrupted."),
             "failed": _("The answer failed before it was finished."),
             "unanswered": _("This message has no answer."),
-            "usage": _("{tokens} tokens"),
             "speed": _("{tokens} tokens · {rate} tokens/s"),
             "announced": _("The answer is finished."),
         },
