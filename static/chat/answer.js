@@ -92,6 +92,7 @@ export class Answer {
     const tokens = usage?.completion_tokens ?? 0;
     if (tokens < 2 || this.#firstTokenAt === null) return "";
     const seconds = (performance.now() - this.#firstTokenAt) / 1000;
+    if (seconds <= 0) return "";
     // The first token has no time of its own here: its wait is the queue's and the prompt's.
     const rate = Math.round(((tokens - 1) / seconds) * 10) / 10;
     return fill(texts.answer.speed, { tokens, rate });
