@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.models import AnonymousUser
+
 
 @dataclass(frozen=True, slots=True)
 class Principal:
@@ -22,3 +25,16 @@ class Principal:
     @property
     def name(self) -> str:
         return f"{self.kind}:{self.id}"
+
+
+# Who does something to the platform's state; None is the platform itself (the demo's seed, a task).
+Actor = Principal | AbstractBaseUser | None
+# What Django's middleware calls a user.
+Visitor = AbstractBaseUser | AnonymousUser
+
+
+def actor_name(actor: Actor) -> str:
+    """An actor's name in logs and audit: `user:<pk>`, `service_account:<id>`, `system`."""
+    if actor is None:
+        return "system"
+    return actor.name if isinstance(actor, Principal) else f"user:{actor.pk}"

@@ -1,4 +1,6 @@
-"""A request id on every request and reply, taken over from a well-formed `X-Request-Id` or made anew."""
+"""A request id on every request and reply, taken over from a well-formed `X-Request-Id` or made
+anew.
+"""
 
 from __future__ import annotations
 

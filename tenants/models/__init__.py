@@ -1,4 +1,4 @@
-"""Tenancy's state, one file a concept. Verbs that touch several of them are in `tenants.services`."""
+"""Tenancy's state, one file a concept. Its verbs are in `tenants.services`."""
 
 from tenants.models.api_key import ApiKey
 from tenants.models.membership import Membership, Role

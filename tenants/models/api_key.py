@@ -3,6 +3,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.db import models
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from tenants.models.scoped import ScopedModel
@@ -11,7 +12,7 @@ from tenants.models.scoped import ScopedModel
 class ApiKey(ScopedModel):
     """A secret that lets an application in. Only its HMAC is kept; the secret is shown once.
 
-    id: public part of the key, `<24 characters>`; the key itself is `nhr_<id>_<secret>`
+    id: public part of the key, 24 characters; the key itself is `nhr_<id>_<secret>`
     digest: HMAC-SHA256 of the secret under the pepper of `pepper_version`, 64 hex digits
     """
 
@@ -25,7 +26,7 @@ class ApiKey(ScopedModel):
     name = models.CharField(_("name"), max_length=100)
     digest = models.CharField(max_length=64, editable=False)
     pepper_version = models.PositiveSmallIntegerField(default=1, editable=False)
-    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+    created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
     revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True, editable=False)
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from functools import partial
 
 from django.db import models
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from kernel.ids import MAX_LENGTH, new_id
@@ -21,7 +22,7 @@ class Tenant(models.Model):
         default=True,
         help_text=_("An inactive tenant keeps its data; its people and keys are refused."),
     )
-    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+    created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
 
     class Meta:
         verbose_name = _("tenant")

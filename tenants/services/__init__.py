@@ -1,1 +1,1 @@
-"""Tenancy's verbs, one file a capability. Each takes keyword-only `actor` and `now` where it writes."""
+"""Tenancy's verbs, one file a capability. They take `actor` and `now` where they write."""
