@@ -105,11 +105,15 @@ class Chat {
     if (ref !== this.#current?.ref) return;
     this.#current.generation = generation;
     this.#current.answer.progress(texts.answer.waiting);
+    this.#enter(conversation);
+    if (this.#current.stopping) this.#stop();
+  }
+
+  #enter(conversation) {
     this.#conversation = conversation.id;
     history.replaceState(null, "", conversationUrl(conversation.id));
     this.#entitle(conversation.title);
     this.#sidebar.bringUp(conversation);
-    if (this.#current.stopping) this.#stop();
   }
 
   #onProgress(frame) {
@@ -128,12 +132,14 @@ class Chat {
     }
   }
 
-  #onError({ ref, generation, error }) {
+  #onError({ ref, generation, error, conversation }) {
     const words = texts.errors[error.code] ?? error.message;
     const current = this.#current;
     const named = ref ?? generation;
     const mine = current !== null && named !== null && [current.ref, current.generation].includes(named);
     if (mine) {
+      // The question was kept though it could not be answered: asked again, it is asked there.
+      if (conversation) this.#enter(conversation);
       const again = !NOT_AGAIN.includes(error.code);
       this.#fail(words, { retry: again });
       if (!again) this.#composer.restore(current.text);
