@@ -151,6 +151,8 @@ DATABASES = {
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"] |= {
         "CONN_MAX_AGE": None,
+        # In memory, SQLite locks whole tables and never waits: not the database that is shipped.
+        "TEST": {"NAME": VAR / "test.sqlite3"},
         # IMMEDIATE takes the write lock at BEGIN: writers wait for each other instead of failing
         # with "locked".
         "OPTIONS": {
