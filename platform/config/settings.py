@@ -56,8 +56,8 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
 # -- Applications
 INSTALLED_APPS = [
     "daphne",
-    "unfold",
-    "django.contrib.admin",
+    "unfold.apps.BasicAppConfig",
+    "console.apps.ConsoleAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -221,6 +221,7 @@ UNFOLD = {
 }
 
 # -- Metrics and logs
+METRICS_TOKEN = env.str("NEHIR_METRICS_TOKEN", "")
 PROMETHEUS_EXPORT_MIGRATIONS = False
 LOGGING = {
     "version": 1,
