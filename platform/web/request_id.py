@@ -1,4 +1,6 @@
-"""A request id on every request and reply, taken over from a well-formed `X-Request-Id` or made anew."""
+"""A request id on every request and reply, taken over from a well-formed `X-Request-Id` or made
+anew.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import re
 from collections.abc import Awaitable, Callable
 
 from django.http import HttpRequest, HttpResponseBase
+from django.utils.decorators import async_only_middleware
 
 from kernel.ids import new_id
 
@@ -15,7 +18,8 @@ WELL_FORMED = re.compile(r"[A-Za-z0-9._-]{8,64}")
 Handler = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
 
 
-def RequestIdMiddleware(get_response: Handler) -> Handler:  # noqa: N802 - named as Django names middleware
+@async_only_middleware
+def RequestIdMiddleware(get_response: Handler) -> Handler:  # noqa: N802 - as Django names middleware
     async def middleware(request: HttpRequest) -> HttpResponseBase:
         given = request.headers.get(HEADER, "")
         request_id = given if WELL_FORMED.fullmatch(given) else new_id("req")
@@ -24,10 +28,4 @@ def RequestIdMiddleware(get_response: Handler) -> Handler:  # noqa: N802 - named
         response.headers[HEADER] = request_id
         return response
 
-    return async_only(middleware)
-
-
-def async_only(middleware: Handler) -> Handler:
-    from asgiref.sync import markcoroutinefunction
-
-    return markcoroutinefunction(middleware)
+    return middleware
