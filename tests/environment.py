@@ -1,4 +1,4 @@
-"""Loaded before Django's settings (see addopts): tests keep their state in a folder of their own."""
+"""Loaded before Django's settings (see addopts): tests keep their state apart."""
 
 from __future__ import annotations
 

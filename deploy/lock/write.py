@@ -1,4 +1,6 @@
-"""Write the locks beside this file from requirements.txt. Run by `make lock`, which brings uv and packaging."""
+"""Write the locks beside this file from requirements.txt. Run by `make lock`, which brings uv and
+packaging.
+"""
 
 from __future__ import annotations
 

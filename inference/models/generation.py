@@ -17,7 +17,8 @@ class State(models.TextChoices):
 
 
 class Generation(ScopedModel):
-    """One answer: admitted here, streamed through its token log, settled exactly once from what the log holds.
+    """One answer: admitted here, streamed through its token log, settled exactly once from what the
+    log holds.
 
     prompt_tokens: counted at admission; output_tokens: the log's own count, set when settled
     """
@@ -26,6 +27,7 @@ class Generation(ScopedModel):
         primary_key=True, max_length=MAX_LENGTH, default=partial(new_id, "gen"), editable=False
     )
     principal = models.CharField(_("principal"), max_length=64)
+    conversation_id = models.CharField(_("conversation"), max_length=MAX_LENGTH, blank=True)
     key_id = models.CharField(_("API key"), max_length=32, blank=True)
     route = models.ForeignKey(
         "inference.Route", on_delete=models.PROTECT, related_name="+", verbose_name=_("model")

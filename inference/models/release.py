@@ -17,7 +17,8 @@ class EngineKind(models.TextChoices):
 class Release(models.Model):
     """Weights, engine arguments and chat template that are served together.
 
-    model_path: folder of the weights and tokenizer, relative to the model store; empty for the fake engine
+    model_path: folder of the weights and tokenizer, relative to the model store; empty for the fake
+        engine
     engine_arguments: extra arguments for the engine, by its own names
     context_tokens: prompt and answer together, in tokens
     """

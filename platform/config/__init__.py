@@ -1,1 +1,3 @@
-"""Settings, URLs, ASGI, Celery and the supervisor: the top of the house, which knows everything below."""
+"""Settings, URLs, ASGI, Celery and the supervisor: the top of the house, which knows everything
+below.
+"""

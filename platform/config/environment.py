@@ -1,6 +1,7 @@
 """Typed readers of the environment, and what production refuses to start with.
 
-Every setting that an operator may change is read here or through `env` in `config.settings`; docs/operations.md lists them.
+Every setting that an operator may change is read here or through `env` in `config.settings`;
+docs/operations.md lists them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def choice(name: str, allowed: tuple[str, ...], default: str) -> str:
 
 
 def number(name: str, default: float, *, low: float, high: float) -> float:
-    """A number within [low, high]. Raises ImproperlyConfigured naming the variable and the range."""
+    """A number within [low, high]. Raises ImproperlyConfigured naming variable and range."""
     try:
         value = float(env.str(name, str(default)))
     except ValueError:
@@ -43,7 +44,9 @@ def number(name: str, default: float, *, low: float, high: float) -> float:
 
 
 def whole(name: str, default: int, *, low: int, high: int) -> int:
-    """A whole number within [low, high]. Raises ImproperlyConfigured naming the variable and the range."""
+    """A whole number within [low, high]. Raises ImproperlyConfigured naming the variable and the
+    range.
+    """
     value = number(name, default, low=low, high=high)
     if value != int(value):
         raise ImproperlyConfigured(f"{name} must be a whole number from {low} to {high}.")
@@ -56,7 +59,9 @@ def folder(name: str, default: Path) -> Path:
 
 
 def secret(name: str, file: Path, *, production: bool) -> str:
-    """A secret from the environment; outside production, one random per install kept in a 0600 file."""
+    """A secret from the environment; outside production, one random per install kept in a 0600
+    file.
+    """
     given = str(env.str(name, ""))
     if given or production:
         return given
@@ -75,10 +80,15 @@ def secret(name: str, file: Path, *, production: bool) -> str:
 
 
 def socket_folder(var: Path) -> Path:
-    """Where unix sockets live: in `var` if its path is short and plain, else in a private folder of the system's
-    temporary one whose name is derived from `var`, so that every process of an install finds the same."""
+    """Where unix sockets live: in `var` if its path is short and plain, else in a private folder of
+    the system's temporary one whose name is derived from `var`, so that every process of an install
+    finds the same.
+    """
     inside = var / "run"
-    plain = all(letter.isalnum() or letter in "/._-" for letter in str(inside)) and str(inside).isascii()
+    plain = (
+        all(letter.isalnum() or letter in "/._-" for letter in str(inside))
+        and str(inside).isascii()
+    )
     if plain and len(os.fsencode(inside)) + len("/valkey.sock") <= SOCKET_PATH_BYTES:
         return inside
     name = hashlib.sha256(os.fsencode(var)).hexdigest()[:16]
@@ -86,21 +96,30 @@ def socket_folder(var: Path) -> Path:
 
 
 def refuse_unsafe_production(settings: dict[str, Any]) -> None:
-    """Raise ImproperlyConfigured with every reason why these settings must not serve in production."""
+    """Raise ImproperlyConfigured with every reason why these settings must not serve."""
     reasons = [
         *(["NEHIR_DEBUG must be off"] if settings["DEBUG"] else []),
         *(["NEHIR_DEMO must be off"] if settings["DEMO"] else []),
         *_weak_secrets(settings),
         *(f"{name} must be set" for name in ("DATABASE_URL", "REDIS_URL") if not env.str(name, "")),
-        *(["NEHIR_ALLOWED_HOSTS must name the hosts served"] if not settings["ALLOWED_HOSTS"] else []),
+        *(
+            ["NEHIR_ALLOWED_HOSTS must name the hosts served"]
+            if not settings["ALLOWED_HOSTS"]
+            else []
+        ),
     ]
     if reasons:
-        raise ImproperlyConfigured("NEHIR_ENV=production refuses to start: " + "; ".join(reasons) + ".")
+        raise ImproperlyConfigured(
+            "NEHIR_ENV=production refuses to start: " + "; ".join(reasons) + "."
+        )
 
 
 def _weak_secrets(settings: dict[str, Any]) -> list[str]:
     weakest = 32
-    given = {"NEHIR_SECRET_KEY": settings["SECRET_KEY"], "NEHIR_KEY_PEPPER": settings["KEY_PEPPERS"][1]}
+    given = {
+        "NEHIR_SECRET_KEY": settings["SECRET_KEY"],
+        "NEHIR_KEY_PEPPER": settings["KEY_PEPPERS"][1],
+    }
     return [
         f"{name} must be a random secret of at least {weakest} characters"
         for name, value in given.items()

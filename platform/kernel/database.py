@@ -1,7 +1,9 @@
-"""The database from async code: a bounded pool of threads, none of them held for the length of a stream.
+"""The database from async code: a bounded pool of threads, none of them held for the length of a
+stream.
 
-`sync_to_async` runs everything of one request in one thread and opens a connection there; a stream would keep it. Here each
-call borrows one of a few threads, whose connection stays open on SQLite and goes back to psycopg's pool on PostgreSQL.
+`sync_to_async` runs everything of one request in one thread and opens a connection there; a stream
+would keep it. Here each call borrows one of a few threads, whose connection stays open on SQLite
+and goes back to psycopg's pool on PostgreSQL.
 """
 
 from __future__ import annotations

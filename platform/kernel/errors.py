@@ -15,8 +15,10 @@ PlatformError
     ├── EngineLost (503, retryable)
     └── GenerationFailed (503)
 
-Errors of libraries and engines are translated into this tree where they enter (adapters, views). One renderer each turns it
-into HTTP, SSE and WebSocket: `web.errors`, `streaming.sse`, `streaming.events`.
+Errors of libraries and engines are translated into this tree where they enter (adapters, views).
+One renderer each turns it into HTTP, SSE and WebSocket: `web.errors`, `streaming.sse`,
+`streaming.events`.
+
 """
 
 from __future__ import annotations
@@ -38,7 +40,11 @@ class PlatformError(Exception):
     retryable = False
 
     def __init__(
-        self, message: str, *, code: str | None = None, param: str | None = None,
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        param: str | None = None,
         retry_after_s: float | None = None,
     ) -> None:
         super().__init__(message)

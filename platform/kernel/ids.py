@@ -1,4 +1,5 @@
-"""Ids that say what they name and sort by time: `gen_01kb8w…`, a ULID in Crockford's base 32, lower case.
+"""Ids that say what they name and sort by time: `gen_01kb8w…`, a ULID in Crockford's base 32, lower
+case.
 
 Source of the layout: the ULID specification, 48 bits of milliseconds and 80 random bits.
 """

@@ -1,8 +1,13 @@
-"""Redis access: one client an event loop, made from `REDIS_URL`, and the error it raises when Redis is gone."""
+"""Redis access: one client an event loop, made from `REDIS_URL`, and the error it raises when Redis
+is gone.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 import redis.asyncio
@@ -11,7 +16,9 @@ from django.conf import settings
 
 from kernel.errors import Unavailable
 
-Client = redis.asyncio.Redis
+# redis.asyncio.Redis. Its annotations make every reply `bytes | str`, by a setting that is never
+# changed here; checking against that would only add casts.
+Client: TypeAlias = Any
 
 # What redis-py raises when the server can't be reached or is starting up; everything else is a bug.
 OUTAGE = (
@@ -25,7 +32,9 @@ _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Client] = WeakKeyDictiona
 
 
 def client() -> Client:
-    """The running event loop's client. Replies are bytes; connections are made on first use and again after an outage."""
+    """The running event loop's client. Replies are bytes; connections are made on first use and
+    again after an outage.
+    """
     loop = asyncio.get_running_loop()
     if loop not in _clients:
         _clients[loop] = redis.asyncio.from_url(settings.REDIS_URL, max_connections=256)
@@ -33,4 +42,16 @@ def client() -> Client:
 
 
 def unavailable() -> Unavailable:
-    return Unavailable("The platform cannot reach its message store. Try again in a few seconds.", retry_after_s=2)
+    return Unavailable(
+        "The platform cannot reach its message store. Try again in a few seconds.", retry_after_s=2
+    )
+
+
+@asynccontextmanager
+async def connected() -> AsyncIterator[Client]:
+    """A client of one's own, closed at the end: for event loops that end, as in a Celery task."""
+    own = redis.asyncio.from_url(settings.REDIS_URL)
+    try:
+        yield own
+    finally:
+        await own.aclose()

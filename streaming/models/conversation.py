@@ -4,6 +4,7 @@ from functools import partial
 
 from django.conf import settings
 from django.db import models
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from kernel.ids import MAX_LENGTH, new_id
@@ -20,8 +21,8 @@ class Conversation(ScopedModel):
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", verbose_name=_("user")
     )
     title = models.CharField(_("title"), max_length=120, blank=True)
-    created_at = models.DateTimeField(_("created"), auto_now_add=True)
-    updated_at = models.DateTimeField(_("updated"), auto_now=True)
+    created_at = models.DateTimeField(_("created"), default=timezone.now)
+    updated_at = models.DateTimeField(_("updated"), default=timezone.now)
 
     class Meta:
         verbose_name = _("conversation")

@@ -3,6 +3,7 @@ from __future__ import annotations
 from functools import partial
 
 from django.db import models
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from kernel.ids import MAX_LENGTH, new_id
@@ -34,7 +35,7 @@ class Message(ScopedModel):
     text = models.TextField(_("text"))
     generation_id = models.CharField(max_length=MAX_LENGTH, blank=True)
     finish_reason = models.CharField(_("finish reason"), max_length=32, blank=True)
-    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+    created_at = models.DateTimeField(_("created"), default=timezone.now)
 
     class Meta:
         verbose_name = _("message")

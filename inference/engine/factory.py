@@ -1,0 +1,38 @@
+"""An engine for a release's fields."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from inference.engine.fake import FakeEngine
+from inference.engine.protocol import Engine
+
+# Read by vLLM when it is imported. Nothing is reported to anybody, and nothing is fetched from a
+# hub at run time.
+VLLM_ENVIRONMENT = {
+    "VLLM_NO_USAGE_STATS": "1",
+    "DO_NOT_TRACK": "1",
+    "HF_HUB_OFFLINE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+
+
+def fake_engine(*, ttft_ms: float, itl_ms: float) -> Engine:
+    return FakeEngine(ttft_s=ttft_ms / 1000, itl_s=itl_ms / 1000)
+
+
+def vllm_engine(
+    model: Path, *, context_tokens: int, arguments: dict[str, Any], kv_cache_gib: int
+) -> Engine:
+    """vLLM on whatever hardware there is. Importing it takes about ten seconds, so only engine
+    hosts do.
+    """
+    for name, value in VLLM_ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", str(kv_cache_gib))
+
+    from inference.engine.vllm_engine import VllmEngine
+
+    return VllmEngine(model, context_tokens=context_tokens, arguments=arguments)

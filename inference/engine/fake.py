@@ -1,0 +1,163 @@
+"""A deterministic engine without a model: the same prompt gives the same words at the same pace.
+
+For tests and for measuring what the platform adds. Never a default.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass, field
+
+from inference.engine.protocol import (
+    Capabilities,
+    Delta,
+    EngineDead,
+    EngineRequest,
+    FinishReason,
+    Load,
+)
+
+WORDS = [
+    "river",
+    "water",
+    "stone",
+    "bank",
+    "bridge",
+    "current",
+    "reed",
+    "mill",
+    "boat",
+    "delta",
+    "source",
+    "valley",
+    "rain",
+    "spring",
+    "estuary",
+    "meander",
+    "nehir",
+    "su",
+    "taş",
+    "kıyı",
+    "köprü",
+    "akıntı",
+    "saz",
+    "değirmen",
+    "kayık",
+    "kaynak",
+    "vadi",
+    "yağmur",
+    "pınar",
+    "çağlayan",
+    "göl",
+    "deniz",
+]
+# Longer than a short answer, shorter than patience: 256 tokens at 20 ms are five seconds.
+ANSWER_TOKENS = 256
+
+Now = Callable[[], float]
+Sleep = Callable[[float], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class _Running:
+    decoding: bool = False
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+    go: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+def word(prompt_token_ids: list[int], position: int) -> tuple[int, str]:
+    """Token id and text of the answer's token at `position` (from 0)."""
+    digest = zlib.crc32(repr((prompt_token_ids, position)).encode())
+    token_id = digest % len(WORDS)
+    return token_id, WORDS[token_id] + (". " if position % 12 == 11 else " ")
+
+
+class FakeEngine:
+    capabilities = Capabilities(hold=True, restore=True)
+
+    def __init__(
+        self,
+        *,
+        ttft_s: float,
+        itl_s: float,
+        now: Now | None = None,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        """ttft_s: seconds to the first token; itl_s: seconds between tokens; now and sleep: a clock
+        of the test's own.
+        """
+        self._ttft_s = ttft_s
+        self._itl_s = itl_s
+        self._now = now or (lambda: asyncio.get_running_loop().time())
+        self._sleep = sleep
+        self._running: dict[str, _Running] = {}
+        self._dead = False
+
+    async def start(self) -> None:
+        self._dead = False
+
+    async def stop(self) -> None:
+        self._dead = True
+        for running in self._running.values():
+            running.go.set()
+
+    def submit(self, request: EngineRequest) -> AsyncGenerator[Delta, None]:
+        return self.restore(request, [])
+
+    async def restore(
+        self, request: EngineRequest, output_token_ids: list[int]
+    ) -> AsyncGenerator[Delta, None]:
+        running = self._running[request.generation_id] = _Running()
+        running.go.set()
+        due = self._now() + self._ttft_s
+        last = min(request.sampling.max_tokens, ANSWER_TOKENS)
+        try:
+            for position in range(len(output_token_ids), last):
+                await self._until(due, running)
+                if running.cancelled.is_set():
+                    yield Delta("", (), "cancelled")
+                    return
+                running.decoding = True
+                yield self._delta(request, position, last)
+                due = max(due, self._now() - self._itl_s) + self._itl_s
+        finally:
+            self._running.pop(request.generation_id, None)
+
+    async def _until(self, due: float, running: _Running) -> None:
+        await running.go.wait()
+        remaining = due - self._now()
+        if remaining > 0:
+            await self._sleep(remaining)
+        await running.go.wait()
+        if self._dead:
+            raise EngineDead("The fake engine was stopped.")
+
+    def _delta(self, request: EngineRequest, position: int, last: int) -> Delta:
+        token_id, text = word(request.prompt_token_ids, position)
+        reason: FinishReason | None = None
+        if position == last - 1:
+            reason = "stop" if last == ANSWER_TOKENS else "length"
+        return Delta(text, (token_id,), reason)
+
+    async def abort(self, generation_id: str) -> None:
+        if running := self._running.get(generation_id):
+            running.cancelled.set()
+            running.go.set()
+
+    async def hold(self, generation_id: str) -> None:
+        if running := self._running.get(generation_id):
+            running.go.clear()
+
+    async def release(self, generation_id: str) -> None:
+        if running := self._running.get(generation_id):
+            running.go.set()
+
+    def load(self) -> Load:
+        decoding = sum(running.decoding for running in self._running.values())
+        return Load(running=decoding, waiting=len(self._running) - decoding)
+
+    async def health(self) -> None:
+        if self._dead:
+            raise EngineDead("The fake engine was stopped.")

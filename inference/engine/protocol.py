@@ -1,0 +1,140 @@
+"""The contract between the engine host and an engine.
+
+An engine turns prompts into streams of deltas. What it can't do itself it says in its capabilities,
+and the host makes up for it. An adapter translates every error of its engine into `EngineError` or
+`EngineDead` and leaves nothing running when a stream is closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import msgspec
+
+FinishReason = Literal["stop", "length", "cancelled"]
+
+
+class EngineError(Exception):
+    """This one request failed in the engine; others go on. `args[0]` is for the operator's log, not
+    for users.
+    """
+
+
+class EngineDead(EngineError):
+    """The engine as a whole has failed; nothing more will come from it."""
+
+
+class Unsupported(EngineError):
+    """Asked for something that the engine's capabilities say it can't do."""
+
+
+class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How to choose tokens. Ranges are checked at admission, in OpenAI's terms.
+
+    max_tokens: most tokens to make, at least 1
+    stop: up to four strings that end the answer and are not part of it
+    """
+
+    max_tokens: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+
+
+class EngineRequest(msgspec.Struct, frozen=True):
+    """One generation as an engine sees it.
+
+    prompt_token_ids: the rendered prompt, never empty
+    cache_salt: splits the prefix cache; derived from the tenant on the server
+    """
+
+    generation_id: str
+    prompt_token_ids: list[int]
+    sampling: Sampling
+    cache_salt: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """What a step added to one generation.
+
+    text: may be empty while a character is incomplete or a stop string may be starting
+    token_ids: the tokens made, in order; their number is what is billed
+    finish_reason: set on the last delta, which may carry text and tokens as well
+    cached_tokens: prompt tokens served from the prefix cache, on the first delta
+    """
+
+    text: str
+    token_ids: tuple[int, ...]
+    finish_reason: FinishReason | None = None
+    cached_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """hold: can pause one request and keep its state; restore: can go on from output tokens made
+    elsewhere.
+    """
+
+    hold: bool
+    restore: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """running: requests that are decoding; waiting: requests submitted and not yet decoding."""
+
+    running: int
+    waiting: int
+
+
+class Engine(Protocol):
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    async def start(self) -> None:
+        """Load the model. Returns when requests can be submitted. Raises EngineDead if it can't."""
+        ...
+
+    async def stop(self) -> None:
+        """Free everything, child processes too. Streams still open end with EngineDead."""
+        ...
+
+    def submit(self, request: EngineRequest) -> AsyncGenerator[Delta, None]:
+        """The deltas of one generation, the last with a finish reason. Closing the generator aborts
+        the request.
+
+        Raises EngineError for this request, EngineDead for the engine.
+        """
+        ...
+
+    async def abort(self, generation_id: str) -> None:
+        """End a request; its stream ends with reason `cancelled`. Unknown ids are ignored."""
+        ...
+
+    async def hold(self, generation_id: str) -> None:
+        """Stop decoding one request, keep its state. Raises Unsupported without the capability."""
+        ...
+
+    async def release(self, generation_id: str) -> None:
+        """Go on with a held request. Raises Unsupported without the capability."""
+        ...
+
+    def restore(
+        self, request: EngineRequest, output_token_ids: list[int]
+    ) -> AsyncGenerator[Delta, None]:
+        """Go on after `output_token_ids` as if this engine had made them. Raises Unsupported
+        without the capability.
+        """
+        ...
+
+    def load(self) -> Load: ...
+
+    async def health(self) -> None:
+        """Raises EngineDead if the engine can't make tokens any more."""
+        ...

@@ -1,0 +1,148 @@
+"""vLLM in process: AsyncLLM here, its EngineCore and workers in child processes. The only module
+that imports vLLM.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+from vllm import SamplingParams
+from vllm.engine.arg_utils import AsyncEngineArgs
+from vllm.inputs import TokensPrompt
+from vllm.sampling_params import RequestOutputKind
+from vllm.v1.engine.async_llm import AsyncLLM
+from vllm.v1.engine.exceptions import EngineDeadError
+
+from inference.engine.protocol import (
+    Capabilities,
+    Delta,
+    EngineDead,
+    EngineError,
+    EngineRequest,
+    FinishReason,
+    Load,
+    Sampling,
+    Unsupported,
+)
+
+log = logging.getLogger(__name__)
+
+FINISH_REASONS: dict[str, FinishReason] = {
+    "stop": "stop",
+    "length": "length",
+    "abort": "cancelled",
+    "repetition": "stop",
+}
+
+
+class VllmEngine:
+    # Upstream has no call that holds or restores one request; our own scheduler class will.
+    capabilities = Capabilities(hold=False, restore=False)
+
+    def __init__(self, model: Path, *, context_tokens: int, arguments: dict[str, Any]) -> None:
+        """model: folder of weights and tokenizer; arguments: extra engine arguments by vLLM's
+        names.
+        """
+        self._arguments = {
+            "model": str(model),
+            "max_model_len": context_tokens,
+            "enforce_eager": True,
+            "disable_log_stats": True,
+            "scheduling_policy": "priority",
+            **arguments,
+        }
+        self._llm: AsyncLLM | None = None
+        # generation id -> whether it has made a token
+        self._requests: dict[str, bool] = {}
+
+    async def start(self) -> None:
+        try:
+            self._llm = AsyncLLM.from_engine_args(AsyncEngineArgs(**self._arguments))
+        except Exception as error:
+            raise EngineDead(f"vLLM did not start: {error}") from error
+
+    async def stop(self) -> None:
+        if self._llm is not None:
+            self._llm.shutdown()
+
+    async def submit(self, request: EngineRequest) -> AsyncGenerator[Delta, None]:
+        outputs = self._started.generate(
+            TokensPrompt(prompt_token_ids=request.prompt_token_ids, cache_salt=request.cache_salt),
+            _sampling_params(request.sampling),
+            request.generation_id,
+        )
+        self._requests[request.generation_id] = False
+        cached = 0
+        try:
+            async for output in outputs:
+                made = output.outputs[0]
+                if not self._requests[request.generation_id]:
+                    self._requests[request.generation_id] = True
+                    cached = output.num_cached_tokens or 0
+                yield Delta(
+                    made.text, tuple(made.token_ids), _finish_reason(made.finish_reason), cached
+                )
+        except EngineDeadError as error:
+            raise EngineDead(str(error)) from error
+        except EngineError:
+            raise
+        except Exception as error:
+            raise EngineError(str(error)) from error
+        finally:
+            await outputs.aclose()
+            self._requests.pop(request.generation_id, None)
+
+    async def abort(self, generation_id: str) -> None:
+        await self._started.abort(generation_id)
+
+    async def hold(self, generation_id: str) -> None:
+        raise Unsupported("vLLM cannot hold a single request.")
+
+    async def release(self, generation_id: str) -> None:
+        raise Unsupported("vLLM cannot hold a single request.")
+
+    def restore(
+        self, request: EngineRequest, output_token_ids: list[int]
+    ) -> AsyncGenerator[Delta, None]:
+        raise Unsupported("vLLM cannot go on from another engine's output.")
+
+    def load(self) -> Load:
+        decoding = sum(self._requests.values())
+        return Load(running=decoding, waiting=len(self._requests) - decoding)
+
+    async def health(self) -> None:
+        try:
+            await self._started.check_health()
+        except EngineDeadError as error:
+            raise EngineDead(str(error)) from error
+
+    @property
+    def _started(self) -> AsyncLLM:
+        if self._llm is None:
+            raise EngineDead("vLLM has not been started.")
+        return self._llm
+
+
+def _sampling_params(sampling: Sampling) -> SamplingParams:
+    return SamplingParams(
+        max_tokens=sampling.max_tokens,
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        presence_penalty=sampling.presence_penalty,
+        frequency_penalty=sampling.frequency_penalty,
+        seed=sampling.seed,
+        stop=list(sampling.stop),
+        output_kind=RequestOutputKind.DELTA,
+    )
+
+
+def _finish_reason(reason: str | None) -> FinishReason | None:
+    """Ours for vLLM's. Raises EngineError for its `error` and for words it may add later."""
+    if reason is None:
+        return None
+    if reason not in FINISH_REASONS:
+        raise EngineError(f"vLLM ended the request with {reason!r}.")
+    return FINISH_REASONS[reason]

@@ -1,0 +1,183 @@
+"""A replica from load to stop: announce, warm up, pull, answer control messages, leave.
+
+The host takes a request only when its engine can start it soon, so that who comes next is decided
+in the queue and nowhere else. Nothing here touches the database until a generation has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import msgspec
+from django.conf import settings
+
+from inference import control, queue, registry
+from inference.engine.protocol import Engine, EngineDead, EngineRequest, Sampling
+from inference.host.runner import Runner
+from inference.host.settler import Settler
+from inference.host.writer import LogWriter
+from inference.messages import ReplicaRecord
+from kernel.clock import Clock
+from kernel.ids import new_id
+from kernel.redis import OUTAGE, Client
+
+log = logging.getLogger(__name__)
+
+BLOCK_S = 1.0
+OUTAGE_PAUSE_S = 0.5
+FULL_PAUSE_S = 0.005
+SETTLE_GRACE_S = 10.0
+
+
+class EngineHost:
+    def __init__(
+        self,
+        engine: Engine,
+        redis: Client,
+        clock: Clock,
+        *,
+        replica: str,
+        release_id: str,
+        release_name: str,
+    ) -> None:
+        """replica: the slot's stable name. Made inside the event loop that runs it."""
+        incarnation = new_id("inc")
+        self._engine = engine
+        self._redis = redis
+        self._record = ReplicaRecord(replica, incarnation, release_id, release_name, "loading")
+        self._writer = LogWriter(redis, incarnation, outage_limit_s=settings.REPLICA_TIMEOUT_S)
+        self._settler = Settler(redis, incarnation, clock)
+        self._runner = Runner(engine, self._writer, self._settler)
+        self._warm_up_tokens = 0
+
+    async def run(self) -> None:
+        """Serve until cancelled. Raises EngineDead when the engine fails."""
+        await self._announce_loading()
+        await self._engine.start()
+        try:
+            await self._warm_up()
+            log.info("Replica %s is ready (%s).", self._record.replica, self._record.incarnation)
+            await self._serve()
+        finally:
+            await self._engine.stop()
+
+    async def _serve(self) -> None:
+        keeping = [_start(self._writer.run), _start(self._settler.run), _start(self._heartbeat)]
+        taking = [_start(self._pull), _start(self._listen), _start(self._runner.engine_failed)]
+        try:
+            done, _ = await asyncio.wait([*keeping, *taking], return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            await _end(taking)
+            await self._runner.stop()
+            settled = await self._settler.drain(timeout_s=SETTLE_GRACE_S)
+            await _end(keeping)
+            await self._leave(settled)
+
+    async def _announce_loading(self) -> None:
+        """Loading blocks this process for longer than a heartbeat; nothing is leased to it yet that
+        could be lost.
+        """
+        while True:
+            try:
+                timeout_s = settings.ENGINE_LOAD_TIMEOUT_S
+                return await registry.renew(self._redis, self._record, timeout_s=timeout_s)
+            except OUTAGE as error:
+                log.warning("Redis is away, loading waits: %s", error)
+                await asyncio.sleep(OUTAGE_PAUSE_S)
+
+    async def _warm_up(self) -> None:
+        """Ready means that a token has been made, not that a process is there."""
+        request = EngineRequest(
+            generation_id=new_id("gen"),
+            prompt_token_ids=[1, 2, 3],
+            sampling=Sampling(max_tokens=1, temperature=0.0),
+            cache_salt=self._record.incarnation,
+        )
+        async with contextlib.aclosing(self._engine.submit(request)) as deltas:
+            async for delta in deltas:
+                self._warm_up_tokens += len(delta.token_ids)
+        if not self._warm_up_tokens:
+            raise EngineDead("The engine made no token at warm-up.")
+
+    async def _heartbeat(self) -> None:
+        while True:
+            await self._engine.health()
+            load = self._engine.load()
+            record = msgspec.structs.replace(
+                self._record,
+                state="ready",
+                running=load.running,
+                waiting=load.waiting,
+                output_tokens=self._warm_up_tokens + self._runner.output_tokens,
+            )
+            with _outage_logged("heartbeat"):
+                await registry.renew(self._redis, record, timeout_s=settings.REPLICA_TIMEOUT_S)
+            await asyncio.sleep(settings.REPLICA_TIMEOUT_S / 4)
+
+    async def _leave(self, settled: bool) -> None:
+        """Without a trace if all is settled; else whoever looks after lost replicas settles the
+        rest.
+        """
+        with _outage_logged("leaving"):
+            if settled:
+                await registry.leave(self._redis, self._record.incarnation)
+            else:
+                await registry.lose(self._redis, self._record.incarnation)
+
+    async def _pull(self) -> None:
+        release_id, incarnation = self._record.release_id, self._record.incarnation
+        while True:
+            await self._room()
+            with _outage_logged("pulling"):
+                if request := await queue.claim(self._redis, release_id, incarnation):
+                    self._runner.start(request)
+                    # Let the engine see it, so that its load counts for the next.
+                    await asyncio.sleep(0)
+                else:
+                    await queue.wait_for_arrival(self._redis, release_id, timeout_s=BLOCK_S)
+                continue
+            await asyncio.sleep(OUTAGE_PAUSE_S)
+
+    async def _room(self) -> None:
+        while not self._has_room():  # noqa: ASYNC110 - room comes from the engine, which tells nobody
+            await asyncio.sleep(FULL_PAUSE_S)
+
+    def _has_room(self) -> bool:
+        waiting = self._engine.load().waiting
+        running = len(self._runner)
+        return running < settings.ENGINE_MAX_RUNNING and waiting < settings.ENGINE_QUEUE_DEPTH
+
+    async def _listen(self) -> None:
+        while True:
+            with _outage_logged("listening"):
+                incarnation = self._record.incarnation
+                message = await control.receive(self._redis, incarnation, timeout_s=BLOCK_S)
+                if message is not None:
+                    await self._runner.cancel(message.generation_id)
+                continue
+            await asyncio.sleep(OUTAGE_PAUSE_S)
+
+
+def _start(loop: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
+    return asyncio.create_task(loop())
+
+
+async def _end(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextlib.contextmanager
+def _outage_logged(what: str) -> Iterator[None]:
+    """Redis being away for a while is no reason to stop: it is logged and the loop goes on."""
+    try:
+        yield
+    except OUTAGE as error:
+        log.warning("Redis is away (%s): %s", what, error)

@@ -1,0 +1,140 @@
+"""Writes what the engine makes into token logs, one pipelined round trip at a time for all
+generations.
+
+While a write is on its way, the next steps of every generation gather into one entry each: the
+busier the host, the larger the entries and the fewer the round trips.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+
+import msgspec
+
+from inference import token_log
+from inference.engine.protocol import Delta
+from inference.messages import Final, Finished, Tokens
+from inference.token_log import Write
+from kernel.redis import OUTAGE, Client
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 0.2
+
+
+class LogLost(Exception):
+    """The log can't be written any more: another holds the lease, or Redis was away too long."""
+
+
+@dataclass(slots=True)
+class Tail:
+    """One generation's end of its log, as its writer sees it.
+
+    seq: tokens handed over so far, written or not; text: the whole answer so far
+    """
+
+    tenant_id: str
+    generation_id: str
+    seq: int = 0
+    text: list[str] = field(default_factory=list)
+    lost: bool = False
+    closed: asyncio.Future[None] | None = None
+    pending_text: list[str] = field(default_factory=list)
+    pending_ids: list[int] = field(default_factory=list)
+    pending_final: Final | None = None
+
+    def take(self) -> list[Write]:
+        """What has gathered, as entries. Text without a token of its own waits for the next token
+        or the last entry.
+        """
+        entries: list[Tokens | Final] = []
+        text = "".join(self.pending_text)
+        if self.pending_ids:
+            entries.append(Tokens(seq=self.seq, text=text, token_ids=tuple(self.pending_ids)))
+            text = ""
+        if isinstance(self.pending_final, Finished) and text:
+            self.pending_final = msgspec.structs.replace(self.pending_final, text=text)
+        if self.pending_final is not None:
+            entries.append(self.pending_final)
+            text, self.pending_final = "", None
+        self.pending_text = [text] if text else []
+        self.pending_ids.clear()
+        return [Write(self.tenant_id, self.generation_id, entry) for entry in entries]
+
+
+class LogWriter:
+    def __init__(self, redis: Client, incarnation: str, *, outage_limit_s: float) -> None:
+        """outage_limit_s: how long to keep trying when Redis is away before the open logs are given
+        up.
+        """
+        self._redis = redis
+        self._incarnation = incarnation
+        self._outage_limit_s = outage_limit_s
+        self._dirty: dict[str, Tail] = {}
+        self._work = asyncio.Event()
+
+    def add(self, tail: Tail, delta: Delta) -> None:
+        """Take over a step's tokens. Raises LogLost if an earlier write found the log lost."""
+        if tail.lost:
+            raise LogLost(tail.generation_id)
+        tail.seq += len(delta.token_ids)
+        tail.text.append(delta.text)
+        tail.pending_text.append(delta.text)
+        tail.pending_ids.extend(delta.token_ids)
+        self._mark(tail)
+
+    async def close(self, tail: Tail, final: Final) -> None:
+        """Write the last entry; returns when it is in the log. Raises LogLost."""
+        if tail.lost:
+            raise LogLost(tail.generation_id)
+        tail.pending_final = final
+        tail.closed = asyncio.get_running_loop().create_future()
+        self._mark(tail)
+        await tail.closed
+
+    def _mark(self, tail: Tail) -> None:
+        self._dirty[tail.generation_id] = tail
+        self._work.set()
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            tails, self._dirty = list(self._dirty.values()), {}
+            await self._write(tails)
+
+    async def _write(self, tails: list[Tail]) -> None:
+        batches = [(tail, tail.take()) for tail in tails]
+        writes = [write for _, batch in batches for write in batch]
+        if not writes:
+            return
+        kept = await self._append(writes)
+        for tail, batch in batches:
+            held, kept = kept[: len(batch)], kept[len(batch) :]
+            _conclude(tail, batch, held=all(held))
+
+    async def _append(self, writes: list[Write]) -> list[bool]:
+        give_up_at = asyncio.get_running_loop().time() + self._outage_limit_s
+        while True:
+            try:
+                return await token_log.append(self._redis, self._incarnation, writes)
+            except OUTAGE as error:
+                if asyncio.get_running_loop().time() >= give_up_at:
+                    log.error("Redis is away (%s); giving up %d open entries.", error, len(writes))
+                    return [False] * len(writes)
+                await asyncio.sleep(RETRY_S)
+
+
+def _conclude(tail: Tail, batch: list[Write], *, held: bool) -> None:
+    if not batch:
+        return
+    tail.lost |= not held
+    if tail.closed is None or tail.closed.done():
+        return
+    if tail.lost:
+        tail.closed.set_exception(LogLost(tail.generation_id))
+    elif not isinstance(batch[-1].entry, Tokens):
+        tail.closed.set_result(None)

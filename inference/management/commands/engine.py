@@ -1,0 +1,75 @@
+"""`manage.py engine`: one replica of a release, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from inference.engine.factory import fake_engine, vllm_engine
+from inference.engine.protocol import Engine, EngineDead
+from inference.host.engine_host import EngineHost
+from inference.models import EngineKind, Release
+from kernel.clock import SystemClock
+from kernel.redis import client
+
+log = logging.getLogger(__name__)
+
+
+class Command(BaseCommand):
+    help = "Run an engine host: one replica of a release."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--release", required=True, help="name of the release to serve")
+        parser.add_argument(
+            "--replica", default="engine", help="stable name of this replica's slot"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        release = Release.objects.filter(name=options["release"]).first()
+        if release is None:
+            known = ", ".join(Release.objects.values_list("name", flat=True)) or "none"
+            raise CommandError(f"There is no release {options['release']!r}. Known: {known}.")
+        try:
+            asyncio.run(_serve(release, options["replica"]))
+        except EngineDead as error:
+            log.error("The engine failed: %s", error)
+            sys.exit(1)
+
+
+async def _serve(release: Release, replica: str) -> None:
+    host = EngineHost(
+        _engine(release),
+        client(),
+        SystemClock(),
+        replica=replica,
+        release_id=release.id,
+        release_name=release.name,
+    )
+    serving = asyncio.create_task(host.run())
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, serving.cancel)
+    try:
+        await serving
+    except asyncio.CancelledError:
+        log.info("Replica %s has stopped.", replica)
+
+
+def _engine(release: Release) -> Engine:
+    if release.engine == EngineKind.FAKE:
+        return fake_engine(ttft_ms=settings.FAKE_TTFT_MS, itl_ms=settings.FAKE_ITL_MS)
+    model = settings.MODEL_STORE / release.model_path
+    if not (model / "config.json").is_file():
+        raise CommandError(f"There is no model in {model}. Run `manage.py prepare_model` first.")
+    return vllm_engine(
+        model,
+        context_tokens=release.context_tokens,
+        arguments=release.engine_arguments,
+        kv_cache_gib=settings.ENGINE_KV_CACHE_GIB,
+    )

@@ -1,0 +1,47 @@
+"""What is asked for, and what the stages make of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from inference.engine.chat_template import Message
+from inference.engine.protocol import Sampling
+from inference.messages import QueuedRequest
+from inference.services.catalog import Target
+from kernel.ids import new_id
+from tenants.principal import Principal
+
+
+@dataclass(slots=True)
+class Admission:
+    """model, messages, sampling: what was asked for; max_tokens of None means the default.
+
+    target, prompt_token_ids, request: set by the stages, in this order
+    queue_place: place in the queue on arrival, 1 being next
+    """
+
+    principal: Principal
+    model: str
+    messages: list[Message]
+    sampling: Sampling
+    max_tokens: int | None
+    now: datetime
+    conversation_id: str = ""
+    generation_id: str = field(default_factory=lambda: new_id("gen"))
+    target: Target | None = None
+    prompt_token_ids: list[int] = field(default_factory=list)
+    request: QueuedRequest | None = None
+    queue_place: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A generation on its way: where to read it and how to end it."""
+
+    tenant_id: str
+    generation_id: str
+    release_id: str
+    model: str
+    prompt_tokens: int
+    created_at: datetime

@@ -1,0 +1,151 @@
+"""The stages of admission, in order. A new one goes into STAGES where what it needs is there and
+what it guards is not yet done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+from django.conf import settings
+
+from inference import queue
+from inference.engine.chat_template import TemplateRefused
+from inference.engine.protocol import EngineRequest
+from inference.engine.tokenizer import FakePromptRenderer, ModelPromptRenderer, PromptRenderer
+from inference.messages import Failed, QueuedRequest, Usage
+from inference.models import EngineKind, Generation
+from inference.pipeline.admission import Admission
+from inference.services import catalog
+from inference.services.catalog import Target
+from inference.services.settlement import Outcome, settle
+from kernel.database import database
+from kernel.errors import BadRequest, ContextLengthExceeded, PlatformError, Unavailable
+from kernel.redis import OUTAGE, client, unavailable
+from tenants import scope
+
+Stage = Callable[[Admission], Awaitable[None]]
+
+# A character is at least a quarter of a token in any tokenizer at hand, usually far more; text
+# beyond is refused unread.
+MAX_CHARACTERS_PER_TOKEN = 16
+
+
+async def resolve_route(admission: Admission) -> None:
+    admission.target = await catalog.target(admission.model)
+
+
+async def render_prompt(admission: Admission) -> None:
+    target = _target(admission)
+    characters = sum(len(message["content"]) for message in admission.messages)
+    if characters > target.context_tokens * MAX_CHARACTERS_PER_TOKEN:
+        raise _too_long(target, f"about {characters} characters")
+    try:
+        renderer = await asyncio.to_thread(_renderer, target)
+        # Tokenizing is in Rust and lets go of the interpreter; a long prompt must not stop the
+        # event loop.
+        rendered = await asyncio.to_thread(renderer.render, admission.messages)
+    except FileNotFoundError as error:
+        raise Unavailable(f"The model {target.name!r} is still being prepared.") from error
+    except TemplateRefused as error:
+        raise BadRequest(f"The model refuses these messages: {error}", param="messages") from error
+    if not rendered:
+        raise BadRequest("The prompt is empty.", param="messages")
+    admission.prompt_token_ids = rendered
+
+
+async def limit_tokens(admission: Admission) -> None:
+    """Prompt and answer have to fit the context; an answer without a limit gets the default, or
+    what is left.
+    """
+    target, prompt = _target(admission), len(admission.prompt_token_ids)
+    left = target.context_tokens - prompt
+    if left < 1:
+        raise _too_long(target, f"{prompt} tokens")
+    wanted = admission.max_tokens
+    if wanted is not None and wanted > left:
+        raise ContextLengthExceeded(
+            f"This model's context is {target.context_tokens} tokens. The prompt has {prompt} and "
+            f"{wanted} were asked for the answer. Ask for at most {left}.",
+            param="max_tokens",
+        )
+    max_tokens = min(settings.DEFAULT_MAX_TOKENS, left) if wanted is None else wanted
+    admission.sampling = msgspec.structs.replace(admission.sampling, max_tokens=max_tokens)
+
+
+async def record(admission: Admission) -> None:
+    target = _target(admission)
+    admission.request = QueuedRequest(
+        tenant_id=admission.principal.tenant_id,
+        release_id=target.release_id,
+        engine_request=EngineRequest(
+            generation_id=admission.generation_id,
+            prompt_token_ids=admission.prompt_token_ids,
+            sampling=admission.sampling,
+            cache_salt=admission.principal.tenant_id,
+        ),
+    )
+    await database(_record, admission, target)
+
+
+def _record(admission: Admission, target: Target) -> None:
+    with scope.tenant(admission.principal.tenant_id):
+        Generation.objects.create(
+            id=admission.generation_id,
+            tenant_id=admission.principal.tenant_id,
+            principal=admission.principal.name,
+            key_id=admission.principal.key_id or "",
+            conversation_id=admission.conversation_id,
+            route_id=target.route_id,
+            release_id=target.release_id,
+            prompt_tokens=len(admission.prompt_token_ids),
+            created_at=admission.now,
+        )
+
+
+async def enqueue(admission: Admission) -> None:
+    assert admission.request is not None  # noqa: S101 - set by `record`, which runs before
+    try:
+        admission.queue_place = await queue.enqueue(client(), admission.request)
+    except PlatformError as error:
+        await _undo_record(admission, error)
+        raise
+    except OUTAGE as error:
+        await _undo_record(admission, unavailable())
+        raise unavailable() from error
+
+
+async def _undo_record(admission: Admission, error: PlatformError) -> None:
+    usage = Usage(prompt_tokens=len(admission.prompt_token_ids), output_tokens=0)
+    final = Failed(0, error.code, error.message, error.retryable, usage)
+    outcome = Outcome(admission.principal.tenant_id, admission.generation_id, "", final)
+    await database(settle, outcome, now=admission.now)
+
+
+STAGES: tuple[Stage, ...] = (resolve_route, render_prompt, limit_tokens, record, enqueue)
+
+
+def _target(admission: Admission) -> Target:
+    assert admission.target is not None  # noqa: S101 - set by `resolve_route`, which runs first
+    return admission.target
+
+
+def _too_long(target: Target, length: str) -> ContextLengthExceeded:
+    return ContextLengthExceeded(
+        f"This model's context is {target.context_tokens} tokens; the messages have {length}.",
+        param="messages",
+    )
+
+
+def _renderer(target: Target) -> PromptRenderer:
+    if target.engine == EngineKind.FAKE:
+        return FakePromptRenderer()
+    return _model_renderer(settings.MODEL_STORE / target.model_path)
+
+
+@functools.lru_cache(maxsize=8)
+def _model_renderer(folder: Path) -> ModelPromptRenderer:
+    return ModelPromptRenderer(folder)

@@ -1,0 +1,58 @@
+"""Every key that inference keeps in Redis. Names hold what the server knows, never what a client
+sent.
+"""
+
+from __future__ import annotations
+
+PREFIX = "nehir"
+REPLICAS = f"{PREFIX}:replicas"
+
+
+def log(tenant_id: str, generation_id: str) -> str:
+    """Stream: a generation's token log."""
+    return f"{PREFIX}:log:{tenant_id}:{generation_id}"
+
+
+def lease(generation_id: str) -> str:
+    """String: the incarnation that may append to the generation's log."""
+    return f"{PREFIX}:lease:{generation_id}"
+
+
+def request(generation_id: str) -> str:
+    """String: the queued request, until a replica takes it."""
+    return f"{PREFIX}:request:{generation_id}"
+
+
+def queue(release_id: str) -> str:
+    """Sorted set: generation ids waiting for a release, by time of arrival in microseconds."""
+    return f"{PREFIX}:queue:{release_id}"
+
+
+def queue_tenants(release_id: str) -> str:
+    """Hash: how many of each tenant wait."""
+    return f"{PREFIX}:queue-tenants:{release_id}"
+
+
+def queue_bell(release_id: str) -> str:
+    """List: one element for each arrival, that wakes a waiting replica."""
+    return f"{PREFIX}:queue-bell:{release_id}"
+
+
+def replica(incarnation: str) -> str:
+    """String with expiry: the replica's record; its absence means that the replica is lost."""
+    return f"{PREFIX}:replica:{incarnation}"
+
+
+def running(incarnation: str) -> str:
+    """Hash: generation id to queued request, of what the replica runs and has not settled."""
+    return f"{PREFIX}:running:{incarnation}"
+
+
+def control(incarnation: str) -> str:
+    """List: messages to the replica."""
+    return f"{PREFIX}:control:{incarnation}"
+
+
+def reader_wake(reader: str) -> str:
+    """Stream: wakes one web process's blocking read when it follows another log."""
+    return f"{PREFIX}:wake:{reader}"

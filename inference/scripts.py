@@ -1,0 +1,59 @@
+"""The Lua scripts that make several steps in Redis one. Each file in `lua/` says what it takes and
+returns.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from redis.exceptions import NoScriptError
+
+from kernel.redis import Client
+
+FOLDER = Path(__file__).resolve().parent / "lua"
+
+
+@functools.cache
+def _source(name: str) -> str:
+    return (FOLDER / f"{name}.lua").read_text()
+
+
+@functools.cache
+def _digest(name: str) -> str:
+    # Redis names scripts by their SHA-1; nothing is protected by it.
+    return hashlib.sha1(_source(name).encode(), usedforsecurity=False).hexdigest()
+
+
+async def run(redis: Client, name: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
+    try:
+        return await redis.evalsha(_digest(name), len(keys), *keys, *args)
+    except NoScriptError:
+        return await redis.eval(_source(name), len(keys), *keys, *args)
+
+
+async def run_each(
+    redis: Client, name: str, calls: Sequence[tuple[Sequence[str], Sequence[Any]]]
+) -> list[Any]:
+    """The same script once for each (keys, args), in order, in one round trip.
+
+    One transaction, so that a script that is not loaded yet fails for all calls or none, and can be
+    sent again.
+    """
+    try:
+        return await _run_each(redis, name, calls)
+    except NoScriptError:
+        await redis.script_load(_source(name))
+        return await _run_each(redis, name, calls)
+
+
+async def _run_each(
+    redis: Client, name: str, calls: Sequence[tuple[Sequence[str], Sequence[Any]]]
+) -> list[Any]:
+    pipeline = redis.pipeline(transaction=True)
+    for keys, args in calls:
+        pipeline.evalsha(_digest(name), len(keys), *keys, *args)
+    return list(await pipeline.execute())

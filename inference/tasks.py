@@ -1,0 +1,28 @@
+"""Celery tasks: thin, idempotent, each around one service."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from celery import shared_task
+
+from inference.services import recovery
+from kernel.clock import SystemClock
+from kernel.redis import connected
+
+log = logging.getLogger(__name__)
+
+
+@shared_task
+def close_lost_generations() -> dict[str, int]:
+    """Close what lost replicas, full queues and lost logs leave behind."""
+    return asyncio.run(_sweep())
+
+
+async def _sweep() -> dict[str, int]:
+    async with connected() as redis:
+        closed = await recovery.sweep(redis, SystemClock())
+    if any(closed.values()):
+        log.warning("Closed generations that nobody else ended: %s", closed)
+    return closed

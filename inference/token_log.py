@@ -1,0 +1,114 @@
+"""The token log: what a generation has produced, in a Redis stream, written before anything reaches
+a client.
+
+Only the holder of the lease appends; the last entry gives the lease up, so that nothing follows it.
+Reading from any sequence number is one range read, replay and live alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.conf import settings
+
+from inference import messages, redis_keys, scripts
+from inference.messages import Entry, Failed, Final, Finished, Tokens
+from kernel.redis import Client
+
+Position = tuple[int, int]
+BEGINNING: Position = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """position: the entry's id in its stream, (seq, place among those with that seq)."""
+
+    position: Position
+    entry: Entry
+
+
+def parse(raw: Sequence[tuple[bytes, dict[bytes, bytes]]]) -> list[LogEntry]:
+    """Entries as redis-py returns them from XRANGE and XREAD."""
+    found = []
+    for entry_id, fields in raw:
+        seq, _, place = entry_id.decode().partition("-")
+        found.append(LogEntry((int(seq), int(place)), messages.decode_entry(fields[b"e"])))
+    return found
+
+
+def as_id(position: Position) -> str:
+    return f"{position[0]}-{position[1]}"
+
+
+async def read(
+    redis: Client, key: str, *, after: Position = BEGINNING, count: int | None = None
+) -> list[LogEntry]:
+    """Entries behind a position, at most `count`; none if the log is not there."""
+    return parse(await redis.xrange(key, min=f"({as_id(after)}", count=count) or [])
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """An entry on its way into a generation's log."""
+
+    tenant_id: str
+    generation_id: str
+    entry: Tokens | Final
+
+
+async def append(redis: Client, incarnation: str, writes: Sequence[Write]) -> list[bool]:
+    """Append in one pipelined round trip; for each, whether the lease still held.
+
+    A last entry closes its log: the lease is gone and the log expires after `LOG_TTL_S`.
+    """
+    calls = [(_keys(write), _arguments(incarnation, write.entry)) for write in writes]
+    return [reply == 1 for reply in await scripts.run_each(redis, "append", calls)]
+
+
+def _keys(write: Write) -> list[str]:
+    return [
+        redis_keys.lease(write.generation_id),
+        redis_keys.log(write.tenant_id, write.generation_id),
+    ]
+
+
+def _arguments(incarnation: str, entry: Tokens | Final) -> list[str | bytes | int]:
+    last = not isinstance(entry, Tokens)
+    return [
+        incarnation,
+        f"{entry.seq}-{'*' if last else 0}",
+        messages.encode(entry),
+        settings.LOG_MAX_ENTRIES,
+        settings.LOG_TTL_S if last else "",
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a log adds up to. final is None while it is open; trimmed: the beginning is no longer
+    there.
+    """
+
+    text: str
+    seq: int
+    final: Final | None
+    trimmed: bool
+
+
+async def content(redis: Client, tenant_id: str, generation_id: str) -> Content | None:
+    """The whole log added up, or None if there is none."""
+    entries = await read(redis, redis_keys.log(tenant_id, generation_id))
+    if not entries:
+        return None
+    text, seq, final, trimmed = "", 0, None, False
+    for entry in (logged.entry for logged in entries):
+        if isinstance(entry, Tokens):
+            trimmed |= entry.seq - len(entry.token_ids) > seq
+            text += entry.text
+            seq = entry.seq
+        elif isinstance(entry, Finished):
+            text += entry.text
+        if isinstance(entry, Finished | Failed):
+            final = entry
+    return Content(text, seq, final, trimmed)

@@ -1,0 +1,39 @@
+"""ASGI: the API and the pages over HTTP, the chat over WebSocket."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+
+from django.core.asgi import get_asgi_application
+
+pages = get_asgi_application()
+
+from channels.auth import AuthMiddlewareStack  # noqa: E402
+from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
+from django.conf import settings  # noqa: E402
+from django.urls import path  # noqa: E402
+
+from streaming.consumer import ChatConsumer  # noqa: E402
+from web.api_handler import ApiHandler  # noqa: E402
+from web.limits import BodyLimit  # noqa: E402
+from web.origin import ExactOrigin  # noqa: E402
+
+api = ApiHandler("streaming.openai.urls")
+
+
+async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    app = api if scope["path"].startswith("/v1/") else pages
+    await app(scope, receive, send)
+
+
+application = ProtocolTypeRouter(
+    {
+        "http": BodyLimit(http, max_bytes=settings.MAX_BODY_BYTES),
+        "websocket": ExactOrigin(
+            AuthMiddlewareStack(URLRouter([path("ws/chat/", ChatConsumer.as_asgi())]))
+        ),
+    }
+)

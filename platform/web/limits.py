@@ -1,0 +1,52 @@
+"""Limits on what a request may bring, kept before any of it is read into memory."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kernel.errors import BodyTooLarge
+from web.errors import error_body
+
+Scope = dict[str, Any]
+
+
+class _TooLarge(Exception):
+    pass
+
+
+class BodyLimit:
+    """ASGI wrapper: refuses bodies over `max_bytes` with 413, by their announced length or as they
+    arrive.
+    """
+
+    def __init__(self, app: Any, *, max_bytes: int) -> None:
+        self._app = app
+        self._max_bytes = max_bytes
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        length = dict(scope["headers"]).get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > self._max_bytes:
+            await self._refuse(send)
+            return
+        received = 0
+
+        async def limited() -> Any:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > self._max_bytes:
+                raise _TooLarge
+            return message
+
+        try:
+            await self._app(scope, limited, send)
+        except _TooLarge:
+            await self._refuse(send)
+
+    async def _refuse(self, send: Any) -> None:
+        error = BodyTooLarge(f"The request body is larger than {self._max_bytes} bytes.")
+        body = json.dumps(error_body(error)).encode()
+        headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+        await send({"type": "http.response.start", "status": error.http_status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})

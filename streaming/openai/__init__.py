@@ -1,0 +1,1 @@
+"""OpenAI's wire format: chat completions and models, over HTTP and SSE."""

@@ -1,0 +1,1 @@
+"""The chat's verbs, one file a capability."""

@@ -1,0 +1,104 @@
+"""Ask in a conversation: say it, gather what was said before, and have it answered."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from inference.engine.chat_template import Message
+from inference.engine.protocol import Sampling
+from inference.models import Generation, State
+from inference.pipeline.admission import Admission, Admitted
+from inference.services import generations
+from kernel.clock import Clock
+from kernel.database import database
+from kernel.errors import ContextLengthExceeded, PlatformError
+from streaming.events import Send
+from streaming.models import Conversation
+from streaming.services import conversations
+from tenants import scope
+from tenants.principal import Principal
+
+# An answer is kept when it is settled, milliseconds after its last token; the next question waits
+# for that.
+SETTLE_POLLS = 20
+SETTLE_POLL_S = 0.1
+
+
+class ConversationBusy(PlatformError):
+    code = "conversation_busy"
+    http_status = 409
+    retryable = True
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    conversation: Conversation
+    admitted: Admitted
+
+
+async def ask(send: Send, principal: Principal, clock: Clock) -> Asked:
+    """Raises PlatformError: what was said stays in the conversation, unless the conversation itself
+    refused it.
+    """
+    if send.conversation is not None:
+        await _until_answered(principal, send.conversation)
+    conversation = await database(_say, send, principal, clock)
+    turns = await database(
+        conversations.history, principal=principal, conversation_id=conversation.id
+    )
+    messages = [{"role": role, "content": text} for role, text in turns]
+    admitted = await _admit_fitting(send, principal, conversation, messages, clock)
+    return Asked(conversation, admitted)
+
+
+async def _until_answered(principal: Principal, conversation_id: str) -> None:
+    for _ in range(SETTLE_POLLS):
+        if not await database(_is_open, principal, conversation_id):
+            return
+        await asyncio.sleep(SETTLE_POLL_S)
+    raise ConversationBusy("This conversation is still being answered.")
+
+
+def _is_open(principal: Principal, conversation_id: str) -> bool:
+    with scope.tenant(principal.tenant_id):
+        return Generation.objects.filter(
+            conversation_id=conversation_id, principal=principal.name, state=State.OPEN
+        ).exists()
+
+
+def _say(send: Send, principal: Principal, clock: Clock) -> Conversation:
+    now = clock.now()
+    if send.conversation is None:
+        return conversations.start(principal=principal, text=send.text, now=now)
+    return conversations.add_user_message(
+        principal=principal, conversation_id=send.conversation, text=send.text, now=now
+    )
+
+
+async def _admit_fitting(
+    send: Send,
+    principal: Principal,
+    conversation: Conversation,
+    messages: list[Message],
+    clock: Clock,
+) -> Admitted:
+    """Admit with as much of the conversation as fits the model: the oldest turns are left out, half
+    of them at a time.
+    """
+    while True:
+        admission = Admission(
+            principal=principal,
+            model=send.model,
+            messages=messages,
+            sampling=Sampling(max_tokens=1),
+            max_tokens=None,
+            now=clock.now(),
+            conversation_id=conversation.id,
+        )
+        try:
+            return await generations.admit(admission, clock)
+        except ContextLengthExceeded:
+            if len(messages) == 1:
+                raise
+            messages = messages[(len(messages) + 1) // 2 :]
