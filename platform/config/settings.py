@@ -58,8 +58,8 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
 # -- Applications
 INSTALLED_APPS = [
     "daphne",
-    "unfold",
-    "django.contrib.admin",
+    "unfold.apps.BasicAppConfig",
+    "console.apps.ConsoleAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -89,7 +89,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    # "console.scope.AdminScopeMiddleware",
+    "console.scope.AdminScopeMiddleware",
 ]
 ROOT_URLCONF = "config.urls"
 ASGI_APPLICATION = "config.asgi.application"
@@ -228,6 +228,7 @@ UNFOLD = {
 }
 
 # -- Metrics and logs
+METRICS_TOKEN = env.str("NEHIR_METRICS_TOKEN", "")
 PROMETHEUS_EXPORT_MIGRATIONS = False
 LOGGING = {
     "version": 1,

@@ -32,4 +32,5 @@ class Conversation(ScopedModel):
         ]
 
     def __str__(self) -> str:
-        return self.title or self.id
+        # The title is its owner's alone; this text is shown to others (deletion pages, logs).
+        return self.id
