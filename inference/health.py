@@ -1,4 +1,4 @@
-"""Readiness of the engines: ready means that a replica has made a token, not that one was started."""
+"""Readiness of the engines: a replica has made a token, not just been started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bootstrap.py run` installs what is missing and starts; `bootstrap.py install …` only installs."""
+"""`bootstrap.py run` installs what is missing and starts; `install …` only installs."""
 
 from __future__ import annotations
 
