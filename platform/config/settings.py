@@ -151,6 +151,8 @@ DATABASES = {
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"] |= {
         "CONN_MAX_AGE": None,
+        # In memory, SQLite locks whole tables and never waits: not the database that is shipped.
+        "TEST": {"NAME": VAR / "test.sqlite3"},
         # IMMEDIATE takes the write lock at BEGIN: writers wait for each other instead of failing
         # with "locked".
         "OPTIONS": {
@@ -185,7 +187,7 @@ CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_TIME_LIMIT = 600
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
+CELERY_BEAT_SCHEDULER = "config.beat:LeaderScheduler"
 CELERY_BEAT_SCHEDULE = {
     "close-lost-generations": {
         "task": "inference.tasks.close_lost_generations",
