@@ -162,3 +162,17 @@ def test_an_operators_key_goes_to_the_accounts_tenant(
     text = text_in(operator.post(ADD, new_key(globex)).content.decode())
     principal = authenticate_key(f"Bearer {text}", now=timezone.now())
     assert principal.tenant_id == globex.tenant.pk
+
+
+def test_the_form_leads_nowhere_but_to_the_key(manager: Client, acme: World) -> None:
+    page = manager.get(ADD).content.decode()
+    assert 'name="_save"' in page
+    assert 'name="_addanother"' not in page
+    assert 'name="_continue"' not in page
+    assert text_in(manager.post(ADD, new_key(acme, _addanother="1")).content.decode())
+
+
+def test_the_page_of_a_key_names_its_status(manager: Client, acme: World) -> None:
+    page = manager.get(f"{LIST}{acme.key.pk}/change/").content.decode()
+    assert "Active" in page
+    assert "(&#x27;active" not in page
