@@ -116,7 +116,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             asked = await ask(message, principal, CLOCK)
             admitted, generation_id = asked.admitted, asked.admitted.generation_id
             self._answers[generation_id] = admitted
-            await self._stream(message, asked.conversation.id, str(asked.conversation), admitted)
+            await self._stream(message, asked.conversation.id, asked.conversation.heading, admitted)
         except SignedOut:
             await self.close(NOT_SIGNED_IN)
         except PermissionDenied as error:

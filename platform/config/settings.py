@@ -226,7 +226,24 @@ UNFOLD = {
     "SITE_TITLE": "Nehir",
     "SITE_HEADER": "Nehir",
     "SITE_URL": "/chat/",
+    "SITE_SYMBOL": "water",
     "SHOW_LANGUAGES": True,
+    # Shades of the accent in static/style/base.css.
+    "COLORS": {
+        "primary": {
+            "50": "#f0f7fb",
+            "100": "#e1eff7",
+            "200": "#c3dfef",
+            "300": "#96d2f2",
+            "400": "#6bbbe6",
+            "500": "#2f88bb",
+            "600": "#1b6a98",
+            "700": "#135379",
+            "800": "#123f5a",
+            "900": "#1d3a4b",
+            "950": "#06212f",
+        },
+    },
 }
 
 # -- Metrics and logs
