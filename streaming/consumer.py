@@ -131,7 +131,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     async def _stream(
         self, message: Send, conversation_id: str, title: str, admitted: Admitted
     ) -> None:
-        async with answer.reading(admitted, CLOCK) as frames:
+        async with answer.reading(admitted, CLOCK, transport="websocket") as frames:
             await self._emit(
                 events.accepted(
                     message.ref,
