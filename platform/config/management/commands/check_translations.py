@@ -9,11 +9,15 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 
 class Command(BaseCommand):
-    help = "Check that every marked text is translated and compiled, for every language but English."
+    help = (
+        "Check that every marked text is translated and compiled, for every language but English."
+    )
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--write", action="store_true", help="write the compiled catalogues first")
+        parser.add_argument(
+            "--write", action="store_true", help="write the compiled catalogues first"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         from config import translations  # needs what only `make check` installs
