@@ -65,7 +65,7 @@ def _require_known_schema() -> None:
 
 def seed_demo(now: datetime) -> Demo:
     try:
-        return seed(now=now)
+        return seed(now=now, engine=settings.ENGINE)
     finally:
         connections.close_all()
 
