@@ -1,8 +1,8 @@
 """Whether every text that people read is translated, without GNU gettext on the machine.
 
-Texts are found in the source by Babel, and in templates by Django's own rewriting of a template into calls of gettext. The
-compiled catalogues are committed beside their sources, so that an install needs no compiler; this module writes them and
-tells when they are behind.
+Texts are found in the source by Babel, and in templates by Django's own rewriting of a template
+into calls of gettext. The compiled catalogues are committed beside their sources, so that an
+install needs no compiler; this module writes them and tells when they are behind.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _unfinished(catalog: Catalog) -> list[str]:
             continue
         if message.fuzzy:
             found.append(f"fuzzy: {message.id!r}")
-        elif not all(_strings(message)):
+        elif not _strings(message) or not all(_strings(message)):
             found.append(f"not translated: {message.id!r}")
     return found
 

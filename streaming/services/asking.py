@@ -31,7 +31,7 @@ class ConversationBusy(PlatformError):
 
 
 async def say(send: Send, principal: Principal, clock: Clock) -> Conversation:
-    """Keep what was said, in its conversation or a new one. Raises PlatformError if it is refused."""
+    """Keep what was said, in its conversation or a new one. Raises PlatformError if refused."""
     if send.conversation is not None:
         await _until_answered(principal, send.conversation)
     return await database(_say, send, principal, clock)

@@ -1,6 +1,6 @@
 """From a checkout to an environment: what is refused, and what a broken install leaves behind.
 
-The launcher is copied into a folder of the test's own, so that nothing here touches the checkout's `.venv`.
+The launcher is copied into a folder of the test's own, away from the checkout's `.venv`.
 """
 
 from __future__ import annotations

