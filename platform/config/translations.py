@@ -108,9 +108,10 @@ def _unfinished(catalog: Catalog) -> list[str]:
     for message in catalog:
         if not message.id:
             continue
+        strings = _strings(message)
         if message.fuzzy:
             found.append(f"fuzzy: {message.id!r}")
-        elif not _strings(message) or not all(_strings(message)):
+        elif not strings or not all(strings):
             found.append(f"not translated: {message.id!r}")
     return found
 
@@ -134,4 +135,4 @@ def _texts_of(catalog: Catalog) -> dict[Key, tuple[str, ...]]:
 
 def _strings(message: Message) -> tuple[str, ...]:
     string = message.string
-    return (string,) if isinstance(string, str) else tuple(string)
+    return (string,) if isinstance(string, str) else tuple(string or ())

@@ -82,7 +82,7 @@ def test_another_recipe_is_converted_anew(tmp_path: Path, convert: SimpleNamespa
 def test_a_full_disk_is_seen_first(
     tmp_path: Path, convert: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bundled.shutil, "disk_usage", lambda _: SimpleNamespace(free=100 * 2**20))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=100 * 2**20))
     with pytest.raises(CannotPrepare, match=r"needs 400 MB, and .* has 100 MB free"):
         prepare(tmp_path, report=nothing)
     assert convert.calls == 0
