@@ -8,8 +8,10 @@ from datetime import UTC, datetime, timedelta
 from inference import queue, redis_keys, token_log
 from inference.engine.protocol import EngineRequest, Sampling
 from inference.messages import Entry, QueuedRequest
+from inference.models import Generation, Route
 from kernel.ids import new_id
 from kernel.redis import Client
+from tenants import scope
 
 START = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -65,3 +67,27 @@ async def entries(redis: Client, asked: QueuedRequest) -> list[Entry]:
     """Everything in the request's log."""
     key = redis_keys.log(asked.tenant_id, asked.generation_id)
     return [logged.entry for logged in await token_log.read(redis, key)]
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Generations in the database, for requests made by `request`. Its verbs are synchronous."""
+
+    route: Route
+
+    def open(self, asked: QueuedRequest, *, created_at: datetime = START) -> None:
+        with scope.tenant(asked.tenant_id):
+            Generation.objects.create(
+                id=asked.generation_id,
+                tenant_id=asked.tenant_id,
+                principal="service_account:sva_a",
+                route=self.route,
+                release_id=asked.release_id,
+                prompt_tokens=len(asked.engine_request.prompt_token_ids),
+                created_at=created_at,
+            )
+
+    def of(self, asked: QueuedRequest) -> Generation:
+        with scope.whole_platform():
+            found: Generation = Generation.objects.get(id=asked.generation_id)
+        return found
