@@ -9,7 +9,7 @@ local last = ARGV[5] ~= ''
 if holder == 'closed:' .. ARGV[1] then return 1 end
 if holder ~= ARGV[1] then return 0 end
 local added = redis.pcall('XADD', KEYS[2], 'MAXLEN', '~', ARGV[4], ARGV[2], 'e', ARGV[3])
-if type(added) == 'table' and added.err and not string.find(added.err, 'equal or smaller') then
+if type(added) == 'table' and added.err and (last or not string.find(added.err, 'equal or smaller')) then
   return added
 end
 if last then
