@@ -23,6 +23,7 @@ class Run:
     tail: Tail
     cached_tokens: int = 0
     cancelled: bool = False
+    ending: bool = False
 
     @property
     def usage(self) -> Usage:
@@ -42,7 +43,7 @@ class Runner:
         self._writer = writer
         self._settler = settler
         self._runs: dict[str, Run] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], Run] = {}
         # A cancel may overtake the reply that hands the request over.
         self._cancelled_early: deque[str] = deque(maxlen=1000)
         self._dead: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -55,8 +56,8 @@ class Runner:
         run = Run(request, Tail(request.tenant_id, request.generation_id))
         self._runs[request.generation_id] = run
         task = asyncio.create_task(self._run(run), name=request.generation_id)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = run
+        task.add_done_callback(self._tasks.pop)
 
     async def cancel(self, generation_id: str) -> None:
         """End a generation early; what it has made stays in its log and is billed."""
@@ -71,15 +72,17 @@ class Runner:
         await asyncio.shield(self._dead)
 
     async def stop(self) -> None:
-        """Break off what runs, with a last entry that says so."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        """Break off what runs, with a last entry that says so; what is ending anyway may end."""
+        tasks = list(self._tasks.items())
+        for task, run in tasks:
+            if not run.ending:
+                task.cancel()
+        await asyncio.gather(*(task for task, _ in tasks), return_exceptions=True)
 
     async def _run(self, run: Run) -> None:
         try:
             final = await self._generate(run)
+            run.ending = True
             await self._writer.close(run.tail, final)
         except LogLost:
             log.warning("The log of %s is lost.", run.request.generation_id)
@@ -105,21 +108,29 @@ class Runner:
             return run.failed(
                 "engine_lost", "The engine failed while it was answering.", retryable=True
             )
+        except LogLost:
+            raise
         except EngineError as error:
             log.error("%s failed in the engine: %s", run.request.generation_id, error)
-            return run.failed(
-                "generation_failed", "The engine could not complete the answer.", retryable=False
-            )
+        except Exception:
+            # An adapter's bug ends the one answer that met it, and leaves no reader waiting.
+            log.exception("%s failed.", run.request.generation_id)
+        return run.failed(
+            "generation_failed", "The engine could not complete the answer.", retryable=False
+        )
 
     async def _stream(self, run: Run) -> Final:
-        if run.request.generation_id in self._cancelled_early:
+        if run.cancelled or run.request.generation_id in self._cancelled_early:
             return run.finished("cancelled")
         deltas = self._engine.submit(run.request.engine_request)
         async with contextlib.aclosing(deltas):
             async for delta in deltas:
                 self._take(run, delta)
+                # The engine may not have known the request yet when it was told to abort it.
+                if run.cancelled:
+                    return run.finished("cancelled")
                 if delta.finish_reason is not None:
-                    return run.finished("cancelled" if run.cancelled else delta.finish_reason)
+                    return run.finished(delta.finish_reason)
         raise EngineError("The stream ended without a finish reason.")
 
     def _take(self, run: Run, delta: Delta) -> None:
