@@ -6,3 +6,9 @@ class InferenceConfig(AppConfig):
     name = "inference"
     verbose_name = _("Inference")
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from inference.health import engine_check
+        from web import health
+
+        health.register("engine", engine_check)

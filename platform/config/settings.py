@@ -58,8 +58,8 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
 # -- Applications
 INSTALLED_APPS = [
     "daphne",
-    "unfold",
-    "django.contrib.admin",
+    "unfold.apps.BasicAppConfig",
+    "console.apps.ConsoleAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -79,6 +79,7 @@ INSTALLED_APPS = [
 # Pages only; the API under /v1/ has a short chain of its own (config.asgi), since each of these
 # costs it a thread's turn.
 MIDDLEWARE = [
+    "django_prometheus.middleware.PrometheusBeforeMiddleware",
     "web.request_id.RequestIdMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -89,7 +90,8 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    # "console.scope.AdminScopeMiddleware",
+    "console.scope.AdminScopeMiddleware",
+    "django_prometheus.middleware.PrometheusAfterMiddleware",
 ]
 ROOT_URLCONF = "config.urls"
 ASGI_APPLICATION = "config.asgi.application"
@@ -114,7 +116,7 @@ STATIC_ROOT = VAR / "static"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
-        "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
+        "BACKEND": "web.static_files.HashedStaticFiles"
         if PRODUCTION
         else "django.contrib.staticfiles.storage.StaticFilesStorage"
     },
@@ -151,6 +153,8 @@ DATABASES = {
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"] |= {
         "CONN_MAX_AGE": None,
+        # In memory, SQLite locks whole tables and never waits: not the database that is shipped.
+        "TEST": {"NAME": VAR / "test.sqlite3"},
         # IMMEDIATE takes the write lock at BEGIN: writers wait for each other instead of failing
         # with "locked".
         "OPTIONS": {
@@ -189,7 +193,7 @@ CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_TIME_LIMIT = 600
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
+CELERY_BEAT_SCHEDULER = "config.beat:LeaderScheduler"
 CELERY_BEAT_SCHEDULE = {
     "close-lost-generations": {
         "task": "inference.tasks.close_lost_generations",
@@ -226,10 +230,28 @@ UNFOLD = {
     "SITE_TITLE": "Nehir",
     "SITE_HEADER": "Nehir",
     "SITE_URL": "/chat/",
+    "SITE_SYMBOL": "water",
     "SHOW_LANGUAGES": True,
+    # Shades of the accent in static/style/base.css.
+    "COLORS": {
+        "primary": {
+            "50": "#f0f7fb",
+            "100": "#e1eff7",
+            "200": "#c3dfef",
+            "300": "#96d2f2",
+            "400": "#6bbbe6",
+            "500": "#2f88bb",
+            "600": "#1b6a98",
+            "700": "#135379",
+            "800": "#123f5a",
+            "900": "#1d3a4b",
+            "950": "#06212f",
+        },
+    },
 }
 
 # -- Metrics and logs
+METRICS_TOKEN = env.str("NEHIR_METRICS_TOKEN", "")
 PROMETHEUS_EXPORT_MIGRATIONS = False
 LOGGING = {
     "version": 1,

@@ -32,4 +32,10 @@ class Conversation(ScopedModel):
         ]
 
     def __str__(self) -> str:
+        """The id: this text is shown to others than the owner (the admin, deletion pages, logs)."""
+        return self.id
+
+    @property
+    def heading(self) -> str:
+        """What its owner calls it."""
         return self.title or self.id

@@ -11,8 +11,8 @@ from django.views.decorators.http import require_safe
 
 from kernel.errors import NotFound
 from streaming.pages import sidebar
+from streaming.pages.member import Member, for_members
 from streaming.pages.texts import chat_texts
-from streaming.pages.visitor import Visitor, for_members
 from streaming.services import conversations
 from streaming.services.conversations import Transcript
 
@@ -22,29 +22,27 @@ ID_PLACE = "ID"
 
 @require_safe
 @for_members
-def new_chat(request: HttpRequest, visitor: Visitor) -> HttpResponse:
-    return _page(request, visitor, None)
+def new_chat(request: HttpRequest, member: Member) -> HttpResponse:
+    return _page(request, member, None)
 
 
 @require_safe
 @for_members
-def conversation(request: HttpRequest, visitor: Visitor, conversation_id: str) -> HttpResponse:
+def conversation(request: HttpRequest, member: Member, conversation_id: str) -> HttpResponse:
     try:
-        transcript = conversations.read(
-            principal=visitor.principal, conversation_id=conversation_id
-        )
+        transcript = conversations.read(principal=member.principal, conversation_id=conversation_id)
     except NotFound as error:
         raise Http404(error.message) from error
-    return _page(request, visitor, transcript)
+    return _page(request, member, transcript)
 
 
-def _page(request: HttpRequest, visitor: Visitor, transcript: Transcript | None) -> HttpResponse:
+def _page(request: HttpRequest, member: Member, transcript: Transcript | None) -> HttpResponse:
     # One more than is listed tells whether there are more.
-    recent = conversations.recent(principal=visitor.principal, limit=sidebar.LISTED + 1)
+    recent = conversations.recent(principal=member.principal, limit=sidebar.LISTED + 1)
     days = sidebar.days(recent[: sidebar.LISTED], zone=sidebar.zone_of(request), now=timezone.now())
     current = transcript.conversation if transcript else None
     context = {
-        "visitor": visitor,
+        "member": member,
         "days": days,
         "has_older": len(recent) > sidebar.LISTED,
         "conversation": current,

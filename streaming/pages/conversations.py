@@ -10,16 +10,17 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from kernel.errors import BadRequest, NotFound
-from streaming.pages.visitor import Visitor, for_members
+from streaming.pages.member import Member, for_members
 from streaming.services import conversations
+from web.errors import error_response
 
 
 @require_POST
 @for_members
-def rename(request: HttpRequest, visitor: Visitor, conversation_id: str) -> HttpResponse:
+def rename(request: HttpRequest, member: Member, conversation_id: str) -> HttpResponse:
     try:
         renamed = conversations.rename(
-            principal=visitor.principal,
+            principal=member.principal,
             conversation_id=conversation_id,
             title=request.POST.get("title", ""),
             now=timezone.now(),
@@ -27,16 +28,16 @@ def rename(request: HttpRequest, visitor: Visitor, conversation_id: str) -> Http
     except NotFound as error:
         raise Http404(error.message) from error
     except BadRequest as error:
-        return JsonResponse({"error": {"code": error.code, "message": error.message}}, status=400)
+        return error_response(error)
     return JsonResponse({"id": renamed.id, "title": renamed.title})
 
 
 @require_POST
 @for_members
-def delete(request: HttpRequest, visitor: Visitor, conversation_id: str) -> HttpResponse:
+def delete(request: HttpRequest, member: Member, conversation_id: str) -> HttpResponse:
     try:
         conversations.delete(
-            principal=visitor.principal, conversation_id=conversation_id, now=timezone.now()
+            principal=member.principal, conversation_id=conversation_id, now=timezone.now()
         )
     except NotFound as error:
         raise Http404(error.message) from error

@@ -49,6 +49,7 @@ def request(
             sampling=Sampling(max_tokens=max_tokens),
             cache_salt=tenant_id,
         ),
+        admitted_at=START.timestamp(),
     )
 
 

@@ -62,8 +62,9 @@ class Bench:
 @asynccontextmanager
 async def bench(redis: Client, records: Records, engine: FakeEngine) -> AsyncIterator[Bench]:
     writer = LogWriter(redis, "inc_a", outage_limit_s=5)
-    settler = Settler(redis, "inc_a", StoppedClock())
-    runner = Runner(engine, writer, settler)
+    clock = StoppedClock()
+    settler = Settler(redis, "inc_a", clock)
+    runner = Runner(engine, writer, settler, clock, release_name="fake")
     loops = [asyncio.create_task(loop) for loop in (writer.run(), settler.run())]
     try:
         yield Bench(redis, records, engine, runner, settler)

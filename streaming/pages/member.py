@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Concatenate, ParamSpec
 
-from django.contrib.auth.decorators import login_required
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 
 from tenants.models import Membership
 from tenants.models.membership import CHATTING
 from tenants.principal import Principal
-from tenants.services import people
+from tenants.services.people import memberships_of
 
 P = ParamSpec("P")
 # The socket reads the same entry, so a page and its socket are always in the same tenant.
@@ -24,7 +24,7 @@ TENANT_IN_SESSION = "tenant_id"
 
 
 @dataclass(frozen=True, slots=True)
-class Visitor:
+class Member:
     """membership: the one in force; memberships: all in which the person may chat."""
 
     principal: Principal
@@ -32,7 +32,7 @@ class Visitor:
     memberships: list[Membership]
 
 
-View = Callable[Concatenate[HttpRequest, Visitor, P], HttpResponse]
+View = Callable[Concatenate[HttpRequest, Member, P], HttpResponse]
 
 
 def for_members(view: View[P]) -> Callable[Concatenate[HttpRequest, P], HttpResponse]:
@@ -42,24 +42,22 @@ def for_members(view: View[P]) -> Callable[Concatenate[HttpRequest, P], HttpResp
     """
 
     @never_cache
-    @login_required
     @wraps(view)
     def page(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
-        visitor = _visitor(request)
-        if visitor is None:
+        if not request.user.is_authenticated:
+            # What was posted is not posted again after the login.
+            seen = request.method in ("GET", "HEAD")
+            return redirect_to_login(request.get_full_path() if seen else reverse("chat"))
+        member = _member(request)
+        if member is None:
             return render(request, "pages/no_membership.html", status=403)
-        return view(request, visitor, *args, **kwargs)
+        return view(request, member, *args, **kwargs)
 
     return page
 
 
-def chatting_memberships(user: AbstractBaseUser | AnonymousUser) -> list[Membership]:
-    """The person's memberships of active tenants whose role may chat."""
-    return [each for each in people.memberships_of(user) if each.role in CHATTING]
-
-
-def _visitor(request: HttpRequest) -> Visitor | None:
-    memberships = chatting_memberships(request.user)
+def _member(request: HttpRequest) -> Member | None:
+    memberships = [each for each in memberships_of(request.user) if each.role in CHATTING]
     if not memberships:
         return None
     chosen = request.session.get(TENANT_IN_SESSION)
@@ -67,5 +65,5 @@ def _visitor(request: HttpRequest) -> Visitor | None:
     membership = next((each for each in memberships if each.tenant_id == chosen), memberships[0])
     if membership.tenant_id != chosen:
         request.session[TENANT_IN_SESSION] = membership.tenant_id
-    principal = people.principal_of(request.user, tenant_id=membership.tenant_id)
-    return Visitor(principal, membership, memberships)
+    principal = Principal(membership.tenant_id, "user", str(request.user.pk))
+    return Member(principal, membership, memberships)

@@ -1,0 +1,3 @@
+"""What `make run`, `make test` and `make check` do before Nehir itself can run. Standard library
+only.
+"""

@@ -1,0 +1,1 @@
+"""Making weights ready for an engine: found, converted, checked, then in the model store."""

@@ -1,0 +1,135 @@
+"""The rules that every page of the admin follows.
+
+`OperatorAdmin` is for the platform's own rows, `TenantAdmin` for rows of a tenant. Which rows are
+in sight is decided by the tenant scope (`console.scope`), under every query of the page: list,
+detail, choices, filters, search, actions, autocomplete, cascades. What may be done to them is
+decided here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.db.models import ForeignKey, Model
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+from unfold.admin import ModelAdmin
+from unfold.decorators import display
+
+from console.scope import Access, access_of
+from tenants import scope
+
+
+class ConsoleAdmin(ModelAdmin):  # type: ignore[misc] # unfold has no types
+    """Denies everything; Django's permissions have no say.
+
+    can_add, can_change, can_delete: what those who may view may also do
+    """
+
+    view_on_site = False
+    list_per_page = 50
+    can_add = can_change = can_delete = False
+
+    def allows(self, access: Access, obj: Any) -> bool:
+        """Whether this access reaches these pages, and `obj` where there is one."""
+        return False
+
+    def _allowed(self, request: HttpRequest, obj: Any) -> bool:
+        access = access_of(request)
+        return access is not None and self.allows(access, obj)
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return self._allowed(request, None)
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self._allowed(request, obj)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return self.can_add and self._allowed(request, None)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self.can_change and self._allowed(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self.can_delete and self._allowed(request, obj)
+
+
+class OperatorAdmin(ConsoleAdmin):
+    """The platform's rows: for operators alone."""
+
+    can_add = can_change = can_delete = True
+
+    def allows(self, access: Access, obj: Any) -> bool:
+        return access.is_operator
+
+
+class ScopedForm(forms.ModelForm):  # type: ignore[type-arg] # no generics at run time
+    """Puts a new row into the tenant in scope, and checks what is unique within a tenant although
+    the tenant isn't a field of the form."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        tenant_id = scope.current().tenant_id
+        if tenant_id is not None and not self.instance.tenant_id:
+            self.instance.tenant_id = tenant_id
+
+    def _get_validation_exclusions(self) -> set[str]:
+        excluded: set[str] = super()._get_validation_exclusions()  # type: ignore[misc]
+        return excluded - {"tenant"} if self.instance.tenant_id else excluded
+
+
+class TenantAdmin(ConsoleAdmin):
+    """Rows of tenants. Operators see them all, with their tenant, and choose it for a new row;
+    a tenant's managers see theirs, and no tenant.
+
+    chooses_tenant: False where the tenant follows from another field
+    """
+
+    form = ScopedForm
+    chooses_tenant = True
+
+    def allows(self, access: Access, obj: Any) -> bool:
+        return access.tenant is None or obj is None or self.tenant_id_of(obj) == access.tenant.pk
+
+    def tenant_id_of(self, obj: Any) -> Any:
+        return obj.tenant_id
+
+    @display(description=_("tenant"), ordering="tenant__name")  # type: ignore[untyped-decorator]
+    def tenant_name(self, obj: Any) -> str:
+        return str(obj.tenant)
+
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        columns = list(super().get_list_display(request))
+        return [*columns, "tenant_name"] if self._sees_all(request) else columns
+
+    def get_list_filter(self, request: HttpRequest) -> list[Any]:
+        filters = list(super().get_list_filter(request))
+        return [*filters, "tenant"] if self._sees_all(request) else filters
+
+    def get_list_select_related(self, request: HttpRequest) -> list[str]:
+        related = self.list_select_related
+        return [*(related if isinstance(related, (list, tuple)) else ()), "tenant"]
+
+    def get_fields(self, request: HttpRequest, obj: Model | None = None) -> list[Any]:
+        fields = list(super().get_fields(request, obj))
+        if not self._sees_all(request):
+            return fields
+        if obj is not None:
+            return ["tenant_name", *fields]
+        return ["tenant", *fields] if self.chooses_tenant else fields
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> list[Any]:
+        readonly = list(super().get_readonly_fields(request, obj))
+        return [*readonly, "tenant_name"] if obj is not None else readonly
+
+    def formfield_for_foreignkey(
+        self, db_field: ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
+    ) -> Any:
+        if db_field.name == "tenant":
+            kwargs["label"] = _("Tenant")
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+    def _sees_all(self, request: HttpRequest) -> bool:
+        access = access_of(request)
+        return access is not None and access.is_operator

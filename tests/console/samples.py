@@ -1,0 +1,85 @@
+"""A row of every model that the admin shows, for the probe that looks across tenants.
+
+A new ModelAdmin needs an entry in SAMPLES, or the probe fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db.models import Model
+
+from inference.models import Generation, Release, Route
+from streaming.models import Conversation, Message
+from tenants import scope
+from tenants.models import ApiKey, Membership, ServiceAccount, Tenant
+from tests.tenants.worlds import NOW, World
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """find: the world's row; post: form data that changes or adds such a row."""
+
+    find: Callable[[World], Model]
+    post: dict[str, Any]
+    operators_only: bool = False
+
+
+def furnish(world: World) -> None:
+    """Give a world rows of the upper packages' models too, each marked with the tenant's name."""
+    mark = world.tenant.slug
+    release = Release.objects.create(name=f"{mark}-release", engine="fake", context_tokens=64)
+    route = Route.objects.create(name=f"{mark}-model", release=release)
+    with scope.tenant(world.tenant.pk):
+        Generation.objects.create(
+            tenant=world.tenant,
+            principal=f"{mark}-principal",
+            route=route,
+            release=release,
+            prompt_tokens=1,
+            created_at=NOW,
+        )
+        talk = Conversation.objects.create(
+            tenant=world.tenant, user=world.member, title=f"{mark} secret plan"
+        )
+        Message.objects.create(
+            tenant=world.tenant, conversation=talk, author="user", text=f"{mark} secret word"
+        )
+
+
+def first(model: Any) -> Callable[[World], Model]:
+    def find(world: World) -> Model:
+        with scope.tenant(world.tenant.pk):
+            return model.objects.order_by("pk").first()  # type: ignore[no-any-return]
+
+    return find
+
+
+SAMPLES: dict[type[Model], Sample] = {
+    ApiKey: Sample(lambda world: world.key, {"name": "taken"}),
+    Conversation: Sample(first(Conversation), {"title": "taken"}),
+    Generation: Sample(first(Generation), {"principal": "taken", "output_tokens": "9"}),
+    Membership: Sample(first(Membership), {"role": "billing"}),
+    ServiceAccount: Sample(lambda world: world.account, {"name": "taken", "is_active": "on"}),
+    Tenant: Sample(
+        lambda world: world.tenant, {"name": "taken", "slug": "taken"}, operators_only=True
+    ),
+    User: Sample(
+        lambda world: world.member,
+        {"username": "taken", "is_superuser": "on", "password1": "x", "password2": "x"},
+        operators_only=True,
+    ),
+    Release: Sample(
+        lambda world: Release.objects.get(name=f"{world.tenant.slug}-release"),
+        {"name": "taken", "engine": "fake", "context_tokens": "64", "engine_arguments": "{}"},
+        operators_only=True,
+    ),
+    Route: Sample(
+        lambda world: Route.objects.get(name=f"{world.tenant.slug}-model"),
+        {"name": "taken"},
+        operators_only=True,
+    ),
+}
