@@ -30,7 +30,7 @@ def environment(links: Path, *, site: Path | None = None) -> dict[str, str]:
     packages = site or Path(sysconfig.get_paths()["platlib"])
     if sys.platform != "linux" or not UNREADABLE.search(str(packages)):
         return {}
-    found = {}
+    found: dict[str, Path] = {}
     for folder, pattern in WANTED:
         for file in sorted((packages / folder).glob(pattern))[:1]:
             found.setdefault(pattern, file)
