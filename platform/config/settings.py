@@ -164,7 +164,11 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
 else:
     DATABASES["default"] |= {
         "CONN_MAX_AGE": 0,
-        "OPTIONS": {"pool": {"min_size": 1, "max_size": DATABASE_THREADS + 4, "timeout": 10}},
+        # What the URL asks for, sslmode for one, stays.
+        "OPTIONS": {
+            **DATABASES["default"].get("OPTIONS", {}),
+            "pool": {"min_size": 1, "max_size": DATABASE_THREADS + 4, "timeout": 10},
+        },
     }
 
 # -- Redis: queue, token logs, replica registry, channel layer, Celery broker
