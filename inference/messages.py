@@ -24,11 +24,12 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class QueuedRequest(msgspec.Struct, frozen=True):
-    """What a web process hands to whichever engine host pulls it."""
+    """What a web process hands to whichever engine host pulls it; admitted_at in Unix seconds."""
 
     tenant_id: str
     release_id: str
     engine_request: EngineRequest
+    admitted_at: float
     version: int = VERSION
 
     @property

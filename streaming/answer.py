@@ -17,6 +17,7 @@ from inference.token_log import LogEntry
 from kernel.clock import Clock
 from kernel.errors import EngineLost, GenerationFailed, PlatformError, Unavailable
 from kernel.redis import OUTAGE, client
+from streaming import metrics
 from streaming.relay import relay
 
 
@@ -51,7 +52,7 @@ def fold(entries: list[LogEntry]) -> Frame:
 
 @contextlib.asynccontextmanager
 async def reading(
-    admitted: Admitted, clock: Clock
+    admitted: Admitted, clock: Clock, *, transport: str
 ) -> AsyncIterator[AsyncGenerator[Frame | None, None]]:
     """Read an answer inside this context; leaving it before the answer has ended ends the
     generation.
@@ -60,11 +61,13 @@ async def reading(
     PlatformError when it breaks off.
     """
     end = _End()
-    frames = _frames(admitted, end)
+    frames = _measured(_frames(admitted, end), admitted, clock, transport)
+    metrics.OPEN.labels(transport).inc()
     try:
         async with contextlib.aclosing(frames):
             yield frames
     finally:
+        metrics.OPEN.labels(transport).dec()
         if not end.reached:
             # Whatever ends the reader must not end this.
             await asyncio.shield(_cancel(admitted, clock))
@@ -85,6 +88,23 @@ async def _frames(admitted: Admitted, end: _End) -> AsyncGenerator[Frame | None,
             yield frame
             if frame is not None and isinstance(frame.final, Failed):
                 raise as_error(frame.final)
+
+
+async def _measured(
+    frames: AsyncGenerator[Frame | None, None], admitted: Admitted, clock: Clock, transport: str
+) -> AsyncGenerator[Frame | None, None]:
+    def seconds() -> float:
+        return max(0.0, (clock.now() - admitted.created_at).total_seconds())
+
+    has_text = False
+    async with contextlib.aclosing(frames):
+        async for frame in frames:
+            if frame is not None and frame.text and not has_text:
+                has_text = True
+                metrics.TTFT.labels(transport, admitted.model).observe(seconds())
+            if frame is not None and frame.final is not None:
+                metrics.ANSWER_TIME.labels(transport, admitted.model).observe(seconds())
+            yield frame
 
 
 async def _cancel(admitted: Admitted, clock: Clock) -> None:

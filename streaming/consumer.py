@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 from channels.generic.websocket import AsyncWebsocketConsumer
@@ -20,12 +20,12 @@ from inference.pipeline.admission import Admitted
 from inference.services import catalog, generations
 from kernel.clock import SystemClock
 from kernel.database import database
-from kernel.errors import BadRequest, PermissionDenied, PlatformError
+from kernel.errors import BadRequest, PlatformError
 from kernel.redis import OUTAGE
 from streaming import answer, events
 from streaming.answer import Frame
 from streaming.events import Send, Stop
-from streaming.services.asking import ask
+from streaming.services.asking import ask, say
 from streaming.services.sessions import SignedOut, principal_of_session
 from tenants.principal import Principal
 from web.errors import as_platform_error
@@ -110,43 +110,45 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             await generations.cancel(admitted, CLOCK)
 
     async def _answer(self, message: Send) -> None:
-        generation_id = None
+        told: dict[str, Any] = {"ref": message.ref}
         try:
             principal = await self._principal()
-            asked = await ask(message, principal, CLOCK)
-            admitted, generation_id = asked.admitted, asked.admitted.generation_id
-            self._answers[generation_id] = admitted
-            await self._stream(message, asked.conversation.id, str(asked.conversation), admitted)
+            said = await say(message, principal, CLOCK)
+            told["conversation"] = {"id": said.id, "title": str(said)}
+            admitted = await ask(message, principal, said, CLOCK)
+            told["generation"] = admitted.generation_id
+            await self._stream(message, told["conversation"], admitted)
         except SignedOut:
             await self.close(NOT_SIGNED_IN)
-        except PermissionDenied as error:
-            await self._emit(events.failed(error, ref=message.ref, generation=generation_id))
         except Exception as error:  # noqa: BLE001 - told to the client, and logged where unforeseen
-            told = as_platform_error(error)
-            await self._emit(events.failed(told, ref=message.ref, generation=generation_id))
-        finally:
-            if generation_id is not None:
-                self._answers.pop(generation_id, None)
+            await self._emit(events.failed(as_platform_error(error), **told))
 
     async def _stream(
-        self, message: Send, conversation_id: str, title: str, admitted: Admitted
+        self, message: Send, conversation: dict[str, str], admitted: Admitted
     ) -> None:
-        async with answer.reading(admitted, CLOCK) as frames:
-            await self._emit(
-                events.accepted(
+        generation_id = admitted.generation_id
+        self._answers[generation_id] = admitted
+        try:
+            async with answer.reading(admitted, CLOCK, transport="websocket") as frames:
+                accepted = events.accepted(
                     message.ref,
-                    conversation={"id": conversation_id, "title": title},
-                    generation=admitted.generation_id,
+                    conversation=conversation,
+                    generation=generation_id,
                     model=admitted.model,
                 )
-            )
-            started, known_place = False, None
-            async for frame in frames:
-                if frame is not None:
-                    started |= frame.started
-                    await self._emit_frame(admitted.generation_id, frame)
-                if not started:
-                    known_place = await self._emit_place(admitted, known_place)
+                await self._emit(accepted)
+                await self._emit_frames(admitted, frames)
+        finally:
+            del self._answers[generation_id]
+
+    async def _emit_frames(self, admitted: Admitted, frames: AsyncIterator[Frame | None]) -> None:
+        started, known_place = False, None
+        async for frame in frames:
+            if frame is not None:
+                started |= frame.started
+                await self._emit_frame(admitted.generation_id, frame)
+            if not started:
+                known_place = await self._emit_place(admitted, known_place)
 
     async def _emit_frame(self, generation_id: str, frame: Frame) -> None:
         if frame.text:

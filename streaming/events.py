@@ -108,10 +108,18 @@ def finished(generation: str, final: Finished) -> Event:
     }
 
 
-def failed(error: PlatformError, *, ref: str | None = None, generation: str | None = None) -> Event:
+def failed(
+    error: PlatformError,
+    *,
+    ref: str | None = None,
+    generation: str | None = None,
+    conversation: dict[str, str] | None = None,
+) -> Event:
+    """conversation: where the question was kept, so that asking again doesn't begin another."""
     return {
         "type": "error",
         "ref": ref,
         "generation": generation,
+        "conversation": conversation,
         "error": {"code": error.code, "message": error.message, "retryable": error.retryable},
     }

@@ -24,7 +24,8 @@ from kernel.redis import OUTAGE, Client, client, unavailable
 
 log = logging.getLogger(__name__)
 
-BLOCK_MS = 10_000
+# Well below the socket's timeout, or an idle read looks like an outage.
+BLOCK_MS = 2_000
 ENTRIES_AT_ONCE = 256
 CHECK_S = 1.0
 OUTAGE_PAUSE_S = 0.5

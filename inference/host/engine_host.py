@@ -51,7 +51,7 @@ class EngineHost:
         self._record = ReplicaRecord(replica, incarnation, release_id, release_name, "loading")
         self._writer = LogWriter(redis, incarnation, outage_limit_s=settings.REPLICA_TIMEOUT_S)
         self._settler = Settler(redis, incarnation, clock)
-        self._runner = Runner(engine, self._writer, self._settler)
+        self._runner = Runner(engine, self._writer, self._settler, clock, release_name=release_name)
         self._warm_up_tokens = 0
 
     async def run(self) -> None:

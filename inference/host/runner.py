@@ -8,11 +8,13 @@ import logging
 from collections import deque
 from dataclasses import dataclass
 
+from inference import metrics
 from inference.engine.protocol import Delta, Engine, EngineDead, EngineError, FinishReason
 from inference.host.settler import Settler
 from inference.host.writer import LogLost, LogWriter, Tail
 from inference.messages import Failed, Final, Finished, QueuedRequest, Usage
 from inference.services.settlement import Outcome
+from kernel.clock import Clock
 
 log = logging.getLogger(__name__)
 
@@ -21,8 +23,13 @@ log = logging.getLogger(__name__)
 class Run:
     request: QueuedRequest
     tail: Tail
+    taken_at: float
     cached_tokens: int = 0
-    cancelled: bool = False
+    ending: bool = False
+
+    @property
+    def id(self) -> str:
+        return self.request.generation_id
 
     @property
     def usage(self) -> Usage:
@@ -37,31 +44,43 @@ class Run:
 
 
 class Runner:
-    def __init__(self, engine: Engine, writer: LogWriter, settler: Settler) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        writer: LogWriter,
+        settler: Settler,
+        clock: Clock,
+        *,
+        release_name: str,
+    ) -> None:
         self._engine = engine
         self._writer = writer
         self._settler = settler
-        self._runs: dict[str, Run] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._clock = clock
+        self._release = release_name
+        self._made = metrics.OUTPUT_TOKENS.labels(release_name)
+        self._tasks: dict[str, tuple[Run, asyncio.Task[None]]] = {}
         # A cancel may overtake the reply that hands the request over.
         self._cancelled_early: deque[str] = deque(maxlen=1000)
         self._dead: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.output_tokens = 0
 
     def __len__(self) -> int:
-        return len(self._runs)
+        return len(self._tasks)
 
     def start(self, request: QueuedRequest) -> None:
-        run = Run(request, Tail(request.tenant_id, request.generation_id))
-        self._runs[request.generation_id] = run
-        task = asyncio.create_task(self._run(run), name=request.generation_id)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        metrics.QUEUE_TIME.labels(self._release).observe(
+            max(0.0, self._clock.now().timestamp() - request.admitted_at)
+        )
+        tail = Tail(request.tenant_id, request.generation_id)
+        run = Run(request, tail, taken_at=self._clock.monotonic())
+        task = asyncio.create_task(self._run(run), name=run.id)
+        self._tasks[run.id] = run, task
+        task.add_done_callback(lambda _: self._tasks.pop(run.id, None))
 
     async def cancel(self, generation_id: str) -> None:
         """End a generation early; what it has made stays in its log and is billed."""
-        if run := self._runs.get(generation_id):
-            run.cancelled = True
+        if generation_id in self._tasks:
             await self._engine.abort(generation_id)
         else:
             self._cancelled_early.append(generation_id)
@@ -71,34 +90,41 @@ class Runner:
         await asyncio.shield(self._dead)
 
     async def stop(self) -> None:
-        """Break off what runs, with a last entry that says so."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        """Break off what runs, with a last entry that says so; what is being closed may finish."""
+        # A task cancelled before its first step would leave no outcome.
+        await asyncio.sleep(0)
+        runs = list(self._tasks.values())
+        for run, task in runs:
+            if not run.ending:
+                task.cancel()
+        await asyncio.gather(*(task for _, task in runs), return_exceptions=True)
 
     async def _run(self, run: Run) -> None:
+        """Never leaves a generation without an outcome, whatever ends it."""
+        final = await self._generate(run)
+        run.ending = True
         try:
-            final = await self._generate(run)
             await self._writer.close(run.tail, final)
         except LogLost:
-            log.warning("The log of %s is lost.", run.request.generation_id)
+            log.warning("The log of %s is lost.", run.id)
             final = run.failed("log_lost", "The answer's log was lost.", retryable=True)
-        except asyncio.CancelledError:
-            final = run.failed("engine_stopped", "The engine was stopped.", retryable=True)
-            with contextlib.suppress(LogLost):
-                await self._writer.close(run.tail, final)
-            raise
-        finally:
-            self._runs.pop(run.request.generation_id, None)
-            text = "".join(run.tail.text)
-            self._settler.put(
-                Outcome(run.request.tenant_id, run.request.generation_id, text, final)
-            )
+        self._count(run, final)
+        outcome = Outcome(run.request.tenant_id, run.id, "".join(run.tail.text), final)
+        self._settler.put(outcome)
+
+    def _count(self, run: Run, final: Final) -> None:
+        how = final.code if isinstance(final, Failed) else final.finish_reason
+        metrics.ENDED.labels(self._release, how).inc()
+        metrics.EXECUTION_TIME.labels(self._release).observe(self._clock.monotonic() - run.taken_at)
 
     async def _generate(self, run: Run) -> Final:
         try:
             return await self._stream(run)
+        except asyncio.CancelledError:
+            return run.failed("engine_stopped", "The engine was stopped.", retryable=True)
+        except LogLost:
+            # Closing it finds the same, and says so.
+            return run.failed("log_lost", "The answer's log was lost.", retryable=True)
         except EngineDead as error:
             if not self._dead.done():
                 self._dead.set_exception(error)
@@ -106,23 +132,24 @@ class Runner:
                 "engine_lost", "The engine failed while it was answering.", retryable=True
             )
         except EngineError as error:
-            log.error("%s failed in the engine: %s", run.request.generation_id, error)
+            log.error("%s failed in the engine: %s", run.id, error)
             return run.failed(
                 "generation_failed", "The engine could not complete the answer.", retryable=False
             )
 
     async def _stream(self, run: Run) -> Final:
-        if run.request.generation_id in self._cancelled_early:
+        if run.id in self._cancelled_early:
             return run.finished("cancelled")
         deltas = self._engine.submit(run.request.engine_request)
         async with contextlib.aclosing(deltas):
             async for delta in deltas:
                 self._take(run, delta)
                 if delta.finish_reason is not None:
-                    return run.finished("cancelled" if run.cancelled else delta.finish_reason)
+                    return run.finished(delta.finish_reason)
         raise EngineError("The stream ended without a finish reason.")
 
     def _take(self, run: Run, delta: Delta) -> None:
         run.cached_tokens = run.cached_tokens or delta.cached_tokens
         self.output_tokens += len(delta.token_ids)
+        self._made.inc(len(delta.token_ids))
         self._writer.add(run.tail, delta)

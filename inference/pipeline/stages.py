@@ -88,6 +88,7 @@ async def record(admission: Admission) -> None:
             sampling=admission.sampling,
             cache_salt=admission.principal.tenant_id,
         ),
+        admitted_at=admission.now.timestamp(),
     )
     await database(_record, admission, target)
 

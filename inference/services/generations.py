@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from inference import control, queue, redis_keys
+from inference import control, metrics, queue, redis_keys
 from inference.messages import Cancel, Finished, Usage
 from inference.pipeline.admission import Admission, Admitted
 from inference.pipeline.stages import STAGES
 from inference.services.settlement import Outcome, settle
 from kernel.clock import Clock
 from kernel.database import database
+from kernel.errors import PlatformError
 from kernel.redis import client
 
 
@@ -21,11 +22,15 @@ async def admit(admission: Admission, clock: Clock) -> Admitted:
     try:
         for stage in STAGES:
             await stage(admission)
+    except PlatformError as error:
+        metrics.REFUSED.labels(error.code).inc()
+        raise
     except asyncio.CancelledError:
         # The client left while it was being admitted; it may be in the queue already.
         if admission.request is not None:
             await asyncio.shield(cancel(_admitted(admission), clock))
         raise
+    metrics.ADMITTED.labels(admission.model).inc()
     return _admitted(admission)
 
 

@@ -47,6 +47,7 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc]
                 self._lease.release()
             except (redis.exceptions.LockError, *OUTAGE) as fault:
                 log.info("The lease ends by itself: %s", fault)
+            self._leads = None
         super().close()
 
     def _hold_lease(self) -> bool:

@@ -22,6 +22,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from config.supervisor.instance import running_url
 from inference.models import EngineKind, Release, Route
 from inference.weights import bundled
 from kernel.errors import PermissionDenied, Unauthenticated
@@ -90,17 +91,21 @@ def address() -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{settings.PORT}"
 
 
-def seed(*, now: datetime) -> Demo:
-    """Make what is missing of the demo and show all of it. Raises NotADemo where settings.DEMO is
-    off.
+def seed(*, now: datetime, engine: str | None = None) -> Demo:
+    """Make what is missing of the demo and show all of it.
+
+    engine: whose model is to be the one that is offered; None leaves the routes as they are
+
+    Raises NotADemo where settings.DEMO is off.
     """
     if not settings.DEMO:
         raise NotADemo("There is no demo here: NEHIR_DEMO is off, as it is outside NEHIR_ENV=dev.")
     with _kept_secrets() as (kept, notes):
-        demo = Demo(address(), kept, notes)
+        demo = Demo(running_url(Path(settings.VAR)) or address(), kept, notes)
         is_first = not kept["passwords"] and not User.objects.filter(username=OPERATOR).exists()
         with transaction.atomic():
-            _seed_models()
+            if engine is not None:
+                _offer(engine)
             _user(OPERATOR, demo, is_staff=True, is_superuser=True)
             for slug, name in TENANTS.items():
                 _seed_tenant(slug, name, demo, now=now)
@@ -109,11 +114,11 @@ def seed(*, now: datetime) -> Demo:
     return demo
 
 
-def _seed_models() -> None:
+def _offer(engine: str) -> None:
     """The route of the engine in use is active, the other engine's is not."""
     names = {EngineKind.VLLM: bundled.NAME, EngineKind.FAKE: FAKE}
     for kind, name in names.items():
-        is_active = kind.value == settings.ENGINE
+        is_active = kind.value == engine
         if not is_active:
             Route.objects.filter(name=name).update(is_active=False)
             continue

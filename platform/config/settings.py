@@ -79,6 +79,7 @@ INSTALLED_APPS = [
 # Pages only; the API under /v1/ has a short chain of its own (config.asgi), since each of these
 # costs it a thread's turn.
 MIDDLEWARE = [
+    "django_prometheus.middleware.PrometheusBeforeMiddleware",
     "web.request_id.RequestIdMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -90,6 +91,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "console.scope.AdminScopeMiddleware",
+    "django_prometheus.middleware.PrometheusAfterMiddleware",
 ]
 ROOT_URLCONF = "config.urls"
 ASGI_APPLICATION = "config.asgi.application"
@@ -114,7 +116,7 @@ STATIC_ROOT = VAR / "static"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
-        "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
+        "BACKEND": "web.static_files.HashedStaticFiles"
         if PRODUCTION
         else "django.contrib.staticfiles.storage.StaticFilesStorage"
     },
@@ -228,7 +230,24 @@ UNFOLD = {
     "SITE_TITLE": "Nehir",
     "SITE_HEADER": "Nehir",
     "SITE_URL": "/chat/",
+    "SITE_SYMBOL": "water",
     "SHOW_LANGUAGES": True,
+    # Shades of the accent in static/style/base.css.
+    "COLORS": {
+        "primary": {
+            "50": "#f0f7fb",
+            "100": "#e1eff7",
+            "200": "#c3dfef",
+            "300": "#96d2f2",
+            "400": "#6bbbe6",
+            "500": "#2f88bb",
+            "600": "#1b6a98",
+            "700": "#135379",
+            "800": "#123f5a",
+            "900": "#1d3a4b",
+            "950": "#06212f",
+        },
+    },
 }
 
 # -- Metrics and logs

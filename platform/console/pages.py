@@ -29,7 +29,6 @@ class ConsoleAdmin(ModelAdmin):  # type: ignore[misc] # unfold has no types
 
     view_on_site = False
     list_per_page = 50
-    show_full_result_count = False
     can_add = can_change = can_delete = False
 
     def allows(self, access: Access, obj: Any) -> bool:

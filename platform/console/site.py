@@ -10,7 +10,8 @@ from django.contrib.admin import ModelAdmin
 from django.db.models import Model
 from django.http import HttpRequest
 from django.urls import URLPattern, URLResolver
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 from unfold.sites import UnfoldAdminSite
 
 from console.pages import ConsoleAdmin
@@ -20,6 +21,8 @@ from console.scope import access_of
 class ConsoleSite(UnfoldAdminSite):  # type: ignore[misc] # unfold has no types
     """Takes only admins that follow our rules: a library's own registration is passed over, since
     it would ask Django's permissions and show every tenant's rows."""
+
+    index_title = _("Administration")
 
     def register(
         self,
@@ -41,5 +44,7 @@ class ConsoleSite(UnfoldAdminSite):  # type: ignore[misc] # unfold has no types
         access = access_of(request)
         context: dict[str, Any] = super().each_context(request)
         if access is not None:
-            context["site_subheader"] = access.tenant.name if access.tenant else _("All tenants")
+            context["site_subheader"] = (
+                access.tenant.name if access.tenant else gettext("All tenants")
+            )
         return context

@@ -37,7 +37,7 @@ def client() -> Client:
     """
     loop = asyncio.get_running_loop()
     if loop not in _clients:
-        _clients[loop] = redis.asyncio.from_url(settings.REDIS_URL, max_connections=256)
+        _clients[loop] = _connect()
     return _clients[loop]
 
 
@@ -47,10 +47,17 @@ def unavailable() -> Unavailable:
     )
 
 
+def _connect() -> Client:
+    """Blocking reads have to be shorter than the timeout, which finds connections that are dead."""
+    return redis.asyncio.from_url(
+        settings.REDIS_URL, max_connections=256, socket_timeout=5, socket_connect_timeout=2
+    )
+
+
 @asynccontextmanager
 async def connected() -> AsyncIterator[Client]:
     """A client of one's own, closed at the end: for event loops that end, as in a Celery task."""
-    own = redis.asyncio.from_url(settings.REDIS_URL)
+    own = _connect()
     try:
         yield own
     finally:

@@ -32,5 +32,10 @@ class Conversation(ScopedModel):
         ]
 
     def __str__(self) -> str:
-        # The title is its owner's alone; this text is shown to others (deletion pages, logs).
+        """The id: this text is shown to others than the owner (the admin, deletion pages, logs)."""
         return self.id
+
+    @property
+    def heading(self) -> str:
+        """What its owner calls it."""
+        return self.title or self.id

@@ -72,7 +72,7 @@ def _admission(asked: ChatCompletionRequest, principal: Principal) -> Admission:
 
 async def _whole(asked: ChatCompletionRequest, admitted: Admitted) -> HttpResponseBase:
     text = []
-    async with answer.reading(admitted, CLOCK) as frames:
+    async with answer.reading(admitted, CLOCK, transport="json") as frames:
         async for frame in frames:
             if frame is None:
                 continue
@@ -92,7 +92,7 @@ async def _streamed(asked: ChatCompletionRequest, admitted: Admitted) -> HttpRes
 
 
 async def _events(admitted: Admitted, *, include_usage: bool) -> AsyncGenerator[bytes, None]:
-    async with answer.reading(admitted, CLOCK) as frames:
+    async with answer.reading(admitted, CLOCK, transport="sse") as frames:
         yield sse.event(responses.chunk(admitted, {"role": "assistant", "content": ""}))
         quiet_s = 0
         try:

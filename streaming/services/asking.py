@@ -1,9 +1,8 @@
-"""Ask in a conversation: say it, gather what was said before, and have it answered."""
+"""Ask in a conversation: say it, then have it answered with what was said before."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
 from inference.engine.chat_template import Message
 from inference.engine.protocol import Sampling
@@ -31,25 +30,22 @@ class ConversationBusy(PlatformError):
     retryable = True
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    conversation: Conversation
-    admitted: Admitted
-
-
-async def ask(send: Send, principal: Principal, clock: Clock) -> Asked:
-    """Raises PlatformError: what was said stays in the conversation, unless the conversation itself
-    refused it.
-    """
+async def say(send: Send, principal: Principal, clock: Clock) -> Conversation:
+    """Keep what was said, in its conversation or a new one. Raises PlatformError if refused."""
     if send.conversation is not None:
         await _until_answered(principal, send.conversation)
-    conversation = await database(_say, send, principal, clock)
+    return await database(_say, send, principal, clock)
+
+
+async def ask(
+    send: Send, principal: Principal, conversation: Conversation, clock: Clock
+) -> Admitted:
+    """Have it answered with what was said before. Raises PlatformError; what was said stays."""
     turns = await database(
         conversations.history, principal=principal, conversation_id=conversation.id
     )
     messages = [{"role": role, "content": text} for role, text in turns]
-    admitted = await _admit_fitting(send, principal, conversation, messages, clock)
-    return Asked(conversation, admitted)
+    return await _admit_fitting(send, principal, conversation, messages, clock)
 
 
 async def _until_answered(principal: Principal, conversation_id: str) -> None:

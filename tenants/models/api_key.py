@@ -37,6 +37,12 @@ class ApiKey(ScopedModel):
     def __str__(self) -> str:
         return f"{self.name} (nhr_{self.id}…)"
 
+    def status(self, *, now: datetime) -> str:
+        """active, expired or revoked."""
+        if self.revoked_at is not None:
+            return "revoked"
+        return "active" if self.is_usable(now=now) else "expired"
+
     def is_usable(self, *, now: datetime) -> bool:
         expired = self.expires_at is not None and self.expires_at <= now
         return self.revoked_at is None and not expired

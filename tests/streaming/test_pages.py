@@ -22,8 +22,8 @@ from tests.tenants.worlds import NOW, World, person
 PASSWORD = "deep-water-runs-still"
 
 
-def client_of(user: User, **options: bool) -> Client:
-    client = Client(**options)
+def client_of(user: User, *, enforce_csrf_checks: bool = False) -> Client:
+    client = Client(enforce_csrf_checks=enforce_csrf_checks)
     client.force_login(user)
     return client
 

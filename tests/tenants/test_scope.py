@@ -123,6 +123,7 @@ async def test_tasks_of_two_tenants_do_not_mix() -> None:
         scope.current()
 
 
+@pytest.mark.django_db(transaction=True)
 async def test_database_carries_the_scope_and_leaves_none_behind() -> None:
     with scope.tenant("a"):
         assert (await database(scope.current)).tenant_id == "a"

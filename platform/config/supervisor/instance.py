@@ -37,11 +37,22 @@ def running_instance(var: Path) -> str:
     return ""
 
 
-def _sentence(var: Path) -> str:
+def running_url(var: Path) -> str:
+    """Where the platform that holds `var` is to be found, empty if there is none."""
+    return _holder(var)[1] if running_instance(var) else ""
+
+
+def _holder(var: Path) -> tuple[str, str]:
+    """Process id and address of whoever wrote the lock file."""
     process, _, url = lock_file(var).read_text().partition(" ")
+    return process, url.strip()
+
+
+def _sentence(var: Path) -> str:
+    process, url = _holder(var)
     return (
         f"Nehir is already running from {var} "
-        f"(process {process or '?'}, {url.strip() or 'starting'}). "
+        f"(process {process or '?'}, {url or 'starting'}). "
         "Stop it first, or give this one NEHIR_VAR and NEHIR_PORT of its own."
     )
 

@@ -41,6 +41,8 @@ def migrate() -> None:
     try:
         _require_known_schema()
         call_command("migrate", interactive=False, verbosity=0)
+        # WhiteNoise warns of a folder that isn't there.
+        Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
         if settings.PRODUCTION:
             call_command("collectstatic", interactive=False, verbosity=0)
     except OperationalError as fault:
@@ -65,7 +67,7 @@ def _require_known_schema() -> None:
 
 def seed_demo(now: datetime) -> Demo:
     try:
-        return seed(now=now)
+        return seed(now=now, engine=settings.ENGINE)
     finally:
         connections.close_all()
 

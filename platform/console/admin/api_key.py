@@ -21,6 +21,8 @@ from console.scope import actor_of
 from tenants.models import ApiKey
 from tenants.services.keys import issue_key, revoke_key
 
+STATUSES = {"active": _("Active"), "expired": _("Expired"), "revoked": _("Revoked")}
+
 
 class NewKeyForm(ScopedForm):
     """The tenant follows from the service account."""
@@ -37,7 +39,7 @@ class StatusFilter(admin.SimpleListFilter):
     parameter_name = "status"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [("active", _("Active")), ("expired", _("Expired")), ("revoked", _("Revoked"))]
+        return list(STATUSES.items())
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         expired = Q(expires_at__lte=timezone.now())
@@ -56,7 +58,14 @@ class ApiKeyPages(TenantAdmin):
 
     can_add = True
     chooses_tenant = False
-    list_display = ("name", "public_part", "service_account", "status", "created_at", "expires_at")
+    list_display = (
+        "name",
+        "public_part",
+        "service_account",
+        "status_label",
+        "created_at",
+        "expires_at",
+    )
     list_filter = (StatusFilter,)
     list_select_related = ("service_account",)
     search_fields = ("id", "name", "service_account__name")
@@ -72,12 +81,13 @@ class ApiKeyPages(TenantAdmin):
         description=_("status"),
         label={"active": "success", "expired": "warning", "revoked": "danger"},
     )
-    def status(self, obj: Any) -> tuple[str, Any]:
-        if obj.revoked_at is not None:
-            return "revoked", _("Revoked")
-        if obj.is_usable(now=timezone.now()):
-            return "active", _("Active")
-        return "expired", _("Expired")
+    def status_label(self, obj: Any) -> tuple[str, Any]:
+        status = obj.status(now=timezone.now())
+        return status, STATUSES[status]
+
+    @display(description=_("status"))  # type: ignore[untyped-decorator]
+    def status(self, obj: Any) -> Any:
+        return STATUSES[obj.status(now=timezone.now())]
 
     # -- Issuing
 
@@ -115,6 +125,16 @@ class ApiKeyPages(TenantAdmin):
             if self._sees_all(request):
                 field.label_from_instance = lambda account: f"{account.tenant}: {account}"
         return field
+
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        # The page that shows the key is the only one that may follow.
+        only_save = {"show_save_and_add_another": False, "show_save_and_continue": False}
+        response: HttpResponse = super().add_view(
+            request, form_url, {**(extra_context or {}), **only_save}
+        )
+        return response
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         key, text = issue_key(

@@ -19,6 +19,7 @@ class ConversationPages(TenantAdmin):
     list_display = ("id", "username", "message_count", "created_at", "updated_at")
     list_select_related = ("user",)
     search_fields = ("id", "user__username")
+    show_full_result_count = False
     ordering = ("-updated_at",)
     fields = ("id", "username", "message_count", "created_at", "updated_at")
     readonly_fields = ("username", "message_count")

@@ -27,8 +27,8 @@ class GenerationPages(TenantAdmin):
     list_filter = ("state",)
     list_select_related = ("route",)
     search_fields = ("id", "principal", "key_id")
+    show_full_result_count = False
     ordering = ("-created_at",)
-    date_hierarchy = None
     fields = (
         "id",
         "principal",

@@ -14,7 +14,7 @@ from console.pages import OperatorAdmin
 
 
 @admin.register(User)
-class UserPages(OperatorAdmin, UserAdmin):  # type: ignore[misc,type-arg] # not generic at run time
+class UserPages(UserAdmin, OperatorAdmin):  # type: ignore[misc,type-arg] # not generic at run time
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm

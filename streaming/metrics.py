@@ -1,0 +1,28 @@
+"""What streaming counts for Prometheus. Response times of streams are measured here, not by
+middleware, which would stop its clock at the response object.
+"""
+
+from __future__ import annotations
+
+from prometheus_client import Gauge, Histogram
+
+from inference.metrics import SECONDS
+
+OPEN = Gauge(
+    "nehir_answers_open",
+    "Answers being read, by transport.",
+    ["transport"],
+    multiprocess_mode="livesum",
+)
+TTFT = Histogram(
+    "nehir_time_to_first_token_seconds",
+    "From admission to the first text handed to the transport.",
+    ["transport", "model"],
+    buckets=SECONDS,
+)
+ANSWER_TIME = Histogram(
+    "nehir_answer_time_seconds",
+    "From admission to the answer's last frame.",
+    ["transport", "model"],
+    buckets=SECONDS,
+)

@@ -1,0 +1,79 @@
+"""Production refuses to start with what would be unsafe, and names it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+# Random enough for a check, and nobody's secret.
+SAFE = {
+    "NEHIR_ENV": "production",
+    "NEHIR_SECRET_KEY": "q8Zt2mVx4Rw6Yb0Nc1Kd3Lf5Gh7Jp9Ss-A",
+    "NEHIR_KEY_PEPPER": "Ew3Rt5Yu7Io9Pa1Sd3Fg5Hj7Kl9Zx1Cv-B",
+    "DATABASE_URL": "postgres://nehir@localhost/nehir",
+    "REDIS_URL": "redis://localhost",
+    "NEHIR_ALLOWED_HOSTS": "nehir.example",
+}
+
+
+def check(tmp_path: Path, **changes: str | None) -> subprocess.CompletedProcess[str]:
+    """Run `manage.py check` with production's environment, changed; None takes a variable out."""
+    ours = ("NEHIR_", "DATABASE_URL", "REDIS_URL", "ENGINE", "DJANGO_")
+    rest = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    given = {**SAFE, "NEHIR_VAR": str(tmp_path), **changes}
+    environment = rest | {name: value for name, value in given.items() if value is not None}
+    return subprocess.run(
+        [sys.executable, "manage.py", "check"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_safe_settings_are_accepted(tmp_path: Path) -> None:
+    done = check(tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("NEHIR_DEBUG", "1"),
+        ("NEHIR_DEMO", "1"),
+        ("NEHIR_SECRET_KEY", None),
+        ("NEHIR_SECRET_KEY", "short"),
+        ("NEHIR_SECRET_KEY", "django-insecure-" + "q8Zt2mVx4Rw6Yb0Nc1Kd3Lf5Gh7Jp9"),
+        ("NEHIR_SECRET_KEY", "a" * 64),
+        ("NEHIR_KEY_PEPPER", None),
+        ("DATABASE_URL", None),
+        ("REDIS_URL", None),
+        ("NEHIR_ALLOWED_HOSTS", None),
+    ],
+)
+def test_an_unsafe_setting_is_refused_by_name(tmp_path: Path, name: str, value: str | None) -> None:
+    done = check(tmp_path, **{name: value})
+    assert done.returncode != 0
+    assert "refuses to start" in done.stderr
+    assert name in done.stderr.rsplit("refuses to start", 1)[1]
+
+
+def test_everything_wrong_is_named_at_once(tmp_path: Path) -> None:
+    done = check(tmp_path, NEHIR_DEBUG="1", NEHIR_SECRET_KEY=None, REDIS_URL=None)
+    named = done.stderr.rsplit("refuses to start", 1)[1]
+    assert {"NEHIR_DEBUG", "NEHIR_SECRET_KEY", "REDIS_URL"} <= set(
+        named.replace(":", " ").replace(";", " ").split()
+    )
+    assert "DATABASE_URL" not in named
+
+
+def test_an_unknown_environment_is_refused(tmp_path: Path) -> None:
+    done = check(tmp_path, NEHIR_ENV="prod")
+    assert done.returncode != 0
+    assert "NEHIR_ENV is 'prod'; it must be one of dev, staging, production" in done.stderr
