@@ -14,6 +14,8 @@ from tests import environment
 from tests.ground.postgres import Postgres
 from tests.ground.valkey import Valkey
 
+pytest_plugins = ["tests.ground.installs"]
+
 # Whatever touches the database runs on SQLite and, selected by this mark, on PostgreSQL.
 DATABASE_FIXTURES = {"db", "transactional_db", "seeded", "stack", "own_stack"}
 
