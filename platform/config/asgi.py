@@ -20,13 +20,19 @@ from streaming.consumer import ChatConsumer  # noqa: E402
 from web.api_handler import ApiHandler  # noqa: E402
 from web.limits import BodyLimit  # noqa: E402
 from web.origin import ExactOrigin  # noqa: E402
+from web.probes import PATHS  # noqa: E402
 
 api = ApiHandler("streaming.openai.urls")
+probes = ApiHandler("web.probes")
 
 
 async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    app = api if scope["path"].startswith("/v1/") else pages
-    await app(scope, receive, send)
+    if scope["path"].startswith("/v1/"):
+        await api(scope, receive, send)
+    elif scope["path"] in PATHS:
+        await probes(scope, receive, send)
+    else:
+        await pages(scope, receive, send)
 
 
 application = ProtocolTypeRouter(

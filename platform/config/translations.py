@@ -3,7 +3,6 @@
 Texts are found in the source by Babel, and in templates by Django's own rewriting of a template
 into calls of gettext. The compiled catalogues are committed beside their sources, so that an
 install needs no compiler; this module writes them and tells when they are behind.
-
 """
 
 from __future__ import annotations

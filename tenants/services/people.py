@@ -86,7 +86,11 @@ def add_member(*, tenant: Tenant, user: User, role: str, actor: Actor, now: date
 def change_role(*, membership: Membership, role: str, actor: Actor, now: datetime) -> None:
     """Give a member another role. Raises PermissionDenied `role_not_yours`."""
     with transaction.atomic():
-        row = Membership.objects.select_for_update().select_related("user").get(pk=membership.pk)
+        row = (
+            Membership.objects.select_for_update(of=("self",))
+            .select_related("user")
+            .get(pk=membership.pk)
+        )
         _check_assigner(actor, row.tenant_id, row.role, role)
         row.role = role
         row.save(update_fields=["role"])

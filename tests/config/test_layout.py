@@ -1,4 +1,4 @@
-"""`platform/` is a source root: a package of that name would shadow the standard library's module."""
+"""`platform/` is a source root: as a package it would shadow the standard library's module."""
 
 from __future__ import annotations
 
