@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 from django.conf import settings
@@ -11,13 +13,16 @@ from django.db import connections
 
 from kernel.redis import Client, client
 from tests import environment
+from tests.ground import folders
 from tests.ground.postgres import Postgres
+from tests.ground.stack import Stack
+from tests.ground.stores import Stores
 from tests.ground.valkey import Valkey
 
 pytest_plugins = ["tests.ground.installs"]
 
 # Whatever touches the database runs on SQLite and, selected by this mark, on PostgreSQL.
-DATABASE_FIXTURES = {"db", "transactional_db", "seeded", "stack", "own_stack"}
+DATABASE_FIXTURES = {"db", "transactional_db", "stores", "stack", "own_stack"}
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -62,3 +67,49 @@ def django_db_modify_db_settings(postgres: Postgres | None) -> None:
     if postgres is None:
         test = connections["default"].settings_dict["TEST"]
         test["NAME"] = str(environment.VAR / "test.sqlite3")
+
+
+@pytest.fixture(scope="session")
+def stores(postgres: Postgres | None) -> Stores:
+    folder = environment.VAR / "stores"
+    folder.mkdir()
+    return Stores(folder, postgres)
+
+
+@pytest.fixture(scope="session")
+def stack(stores: Stores) -> Iterator[Stack]:
+    """The whole platform with the fake engine, shared by tests that leave it as it was."""
+    folder = folders.short("nehir-stack-")
+    # At DEBUG, so that what must not be logged is not logged at any level.
+    pace = {"NEHIR_FAKE_TTFT_MS": "20", "NEHIR_FAKE_ITL_MS": "10", "NEHIR_LOG_LEVEL": "DEBUG"}
+    running = Stack(folder, stores.copy(), stores.world, **pace)
+    try:
+        yield running.start()
+    finally:
+        running.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class OwnStack(Protocol):
+    def __call__(self, *, engine: bool = True, **settings: str) -> Stack: ...
+
+
+@pytest.fixture
+def own_stack(stores: Stores) -> Iterator[OwnStack]:
+    """Starts a platform of the test's own, to be broken: slow enough to break it in mid-stream."""
+    started: list[Stack] = []
+
+    def start(*, engine: bool = True, **settings: str) -> Stack:
+        pace = {
+            "NEHIR_FAKE_TTFT_MS": "20",
+            "NEHIR_FAKE_ITL_MS": "50",
+            "NEHIR_REPLICA_TIMEOUT_S": "3",
+        }
+        folder = folders.short("nehir-stack-")
+        started.append(Stack(folder, stores.copy(), stores.world, **pace | settings))
+        return started[-1].start(engine=engine)
+
+    yield start
+    for stack in started:
+        stack.stop()
+        shutil.rmtree(stack.folder, ignore_errors=True)

