@@ -10,6 +10,7 @@ import httpx
 from websockets.sync.client import connect
 
 from tests.ground.install import LOAD_S, Install
+from tests.ground.processes import wait_until
 
 QUESTION = "What is the capital of France?"
 
@@ -23,6 +24,10 @@ class Loading:
     def __init__(self, install: Install, model: str) -> None:
         self.install = install
         self._model = model
+        wait_until(
+            lambda: [replica.state for replica in install.replicas()] == ["loading"],
+            what="the engine host has announced that it loads",
+        )
         self.readiness = httpx.get(f"{install.url}/readyz", trust_env=False)
         self.hello = self._hello()
         self.accepted_status = 0

@@ -18,7 +18,7 @@ def test_readiness_waits_for_the_model(loading: Loading, model_install: Install)
         "checks": {
             "database": {"ok": True},
             "redis": {"ok": True},
-            "inference": {"ok": False, "reason": "loading"},
+            "engine": {"ok": False, "reason": "loading"},
         },
     }
     assert model_install.status("/readyz") == 200
