@@ -67,4 +67,4 @@ def _installed(prefix: str, *, engine: str, **settings: str) -> Iterator[Install
         yield install.start()
     finally:
         install.stop()
-        print("KEPT", folder)  # XXX
+        shutil.rmtree(folder, ignore_errors=True)

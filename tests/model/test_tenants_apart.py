@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-import threading
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
@@ -45,11 +45,8 @@ def test_two_tenants_are_answered_at_once_and_apart(model_install: Install) -> N
             if chunk.choices and chunk.choices[0].delta.content:
                 order.append(slug)
 
-    threads = [threading.Thread(target=stream, args=[slug]) for slug in ("acme", "globex")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(stream, ("acme", "globex")))
     changes = sum(one != other for one, other in pairwise(order))
     assert changes > 10, order
     tenants = {
@@ -61,20 +58,13 @@ def test_two_tenants_are_answered_at_once_and_apart(model_install: Install) -> N
 
 def test_answers_in_one_batch_do_not_mix(model_install: Install) -> None:
     capitals = {"France": "Paris", "Germany": "Berlin", "Italy": "Rome"}
-    found: dict[str, str] = {}
 
-    def stream(country: str, slug: str) -> None:
+    def stream(country: str, slug: str) -> str:
         question = user(f"What is the capital of {country}?")
-        found[country] = listen(model_install.openai(slug), question, max_tokens=40).text
+        return listen(model_install.openai(slug), question, max_tokens=40).text
 
-    threads = [
-        threading.Thread(target=stream, args=[country, slug])
-        for country, slug in zip(capitals, ("acme", "globex", "acme"), strict=True)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for country, capital in capitals.items():
-        assert capital in found[country]
-        assert country in found[country]
+    with ThreadPoolExecutor() as threads:
+        answers = list(threads.map(stream, capitals, ("acme", "globex", "acme")))
+    for (country, capital), answer in zip(capitals.items(), answers, strict=True):
+        assert capital in answer
+        assert country in answer
