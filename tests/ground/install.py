@@ -133,6 +133,15 @@ class Install:
         finally:
             connection.close()
 
+    def execute(self, statement: str, *values: object) -> None:
+        """Change what the database holds, past the platform."""
+        connection = sqlite3.connect(self.folder / "nehir.sqlite3", timeout=20)
+        try:
+            with connection:
+                connection.execute(statement, values)
+        finally:
+            connection.close()
+
     def settled(self, generation_id: str) -> dict[str, Any]:
         """A generation's record once it is settled."""
         query = "SELECT * FROM inference_generation WHERE id = ? AND state <> 'open'"
