@@ -50,7 +50,7 @@ class Install:
     def start(self) -> Install:
         """Start it, and return when its web process answers; the engine may still be loading."""
         log = self.folder / "up.log"
-        command = [sys.executable, ROOT / "manage.py", "up"]
+        command = [sys.executable, str(ROOT / "manage.py"), "up"]
         self.up = Child("manage.py up", command, log=log, env=self._env, cwd=ROOT)
         wait_until(self._answers, what="the web process answers", within_s=120)
         self.demo = json.loads(self.manage("demo", "--json"))
