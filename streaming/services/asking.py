@@ -18,9 +18,8 @@ from streaming.services import conversations
 from tenants import scope
 from tenants.principal import Principal
 
-# What the bundled model's makers advise: at temperature 1 a small model talks nonsense. The most
-# tokens are
-# settled at admission.
+# What the bundled model's makers advise: at temperature 1 a small model talks nonsense. How many
+# tokens is settled at admission.
 CHAT_SAMPLING = Sampling(max_tokens=1, temperature=0.2, top_p=0.9)
 # An answer is kept when it is settled, milliseconds after its last token; the next question waits
 # for that.
