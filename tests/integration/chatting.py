@@ -52,10 +52,13 @@ class Socket:
     async def close_code(self) -> int:
         """The code with which the other end closes."""
         with pytest.raises(ConnectionClosed) as closed:
-            while True:
-                await self.next()
+            await self._read_to_the_end()
         assert closed.value.rcvd is not None
         return closed.value.rcvd.code
+
+    async def _read_to_the_end(self) -> None:
+        while True:
+            await self.next()
 
 
 @asynccontextmanager
