@@ -26,3 +26,4 @@ EXECUTION_TIME = Histogram(
     ["release"],
     buckets=SECONDS,
 )
+HOLDS = Counter("nehir_holds", "Times a generation was held for want of credit.", ["release"])

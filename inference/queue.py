@@ -37,7 +37,7 @@ async def enqueue(redis: Client, request: QueuedRequest) -> int:
             messages.encode(opened),
             settings.QUEUE_LIMIT,
             settings.QUEUE_LIMIT_PER_TENANT,
-            settings.QUEUE_TIMEOUT_S + settings.LOG_TTL_S + LOG_RESERVE_S,
+            _reserve_s(),
         ],
     )
     if not accepted:
@@ -79,7 +79,13 @@ async def withdraw(
             redis_keys.request(generation_id),
             redis_keys.log(tenant_id, generation_id),
         ],
-        [generation_id, tenant_id, messages.encode(final), settings.LOG_TTL_S],
+        [
+            generation_id,
+            tenant_id,
+            messages.encode(final),
+            settings.LOG_TTL_S,
+            f"{final.seq}-*",
+        ],
     )
     return bool(done == 1)
 
@@ -99,11 +105,41 @@ async def overdue(redis: Client, release_id: str) -> list[QueuedRequest]:
     return [messages.decode_request(raw) for raw in requests if raw]
 
 
+async def requeue(redis: Client, request: QueuedRequest) -> bool:
+    """Put a suspended generation back, where its admission puts it; False if it isn't suspended."""
+    done = await scripts.run(
+        redis,
+        "requeue",
+        [
+            redis_keys.lease(request.generation_id),
+            redis_keys.queue(request.release_id),
+            redis_keys.queue_tenants(request.release_id),
+            redis_keys.queue_bell(request.release_id),
+            redis_keys.request(request.generation_id),
+            redis_keys.log(request.tenant_id, request.generation_id),
+        ],
+        [
+            request.generation_id,
+            request.tenant_id,
+            messages.encode(request),
+            int(request.admitted_at * 1_000_000),
+            _reserve_s(),
+        ],
+    )
+    return bool(done == 1)
+
+
+def _reserve_s() -> int:
+    """How long a request and its log are kept while it waits and streams."""
+    return int(settings.QUEUE_TIMEOUT_S + settings.LOG_TTL_S + LOG_RESERVE_S)
+
+
 def timed_out(request: QueuedRequest) -> Failed:
+    prompt = len(request.engine_request.prompt_token_ids)
     return Failed(
-        seq=0,
+        seq=request.seq,
         code="queue_timeout",
         message="The request waited too long in the queue and was given up. Try again later.",
         retryable=True,
-        usage=Usage(prompt_tokens=len(request.engine_request.prompt_token_ids), output_tokens=0),
+        usage=Usage(prompt_tokens=prompt, output_tokens=request.seq),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -52,6 +52,8 @@ class EngineHost:
         self._writer = LogWriter(redis, incarnation, outage_limit_s=settings.REPLICA_TIMEOUT_S)
         self._settler = Settler(redis, incarnation, clock)
         self._runner = Runner(engine, self._writer, self._settler, clock, release_name=release_name)
+        self._draining = asyncio.Event()
+        self.is_serving = False
         self._warm_up_tokens = 0
 
     async def run(self) -> None:
@@ -60,20 +62,38 @@ class EngineHost:
         await self._engine.start()
         try:
             await self._warm_up()
+            self.is_serving = True
             log.info("Replica %s is ready (%s).", self._record.replica, self._record.incarnation)
             await self._serve()
         finally:
             await self._engine.stop()
 
+    def drain(self) -> None:
+        """Take nothing new, let what runs finish within `DRAIN_GRACE_S`, hand the rest back."""
+        self._draining.set()
+
     async def _serve(self) -> None:
-        keeping = [_start(self._writer.run), _start(self._settler.run), _start(self._heartbeat)]
-        taking = [_start(self._pull), _start(self._listen), _start(self._runner.engine_failed)]
+        loops = (
+            self._writer.run,
+            self._settler.run,
+            self._heartbeat,
+            self._listen,
+            self._runner.watch,
+            self._runner.engine_failed,
+        )
+        keeping = [_start(loop) for loop in loops]
+        pulling, draining = _start(self._pull), asyncio.create_task(self._draining.wait())
         try:
-            done, _ = await asyncio.wait([*keeping, *taking], return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(
+                [*keeping, pulling, draining], return_when=asyncio.FIRST_COMPLETED
+            )
             for task in done:
                 task.result()
+            await _end([pulling])
+            log.info("Draining: %d generations are running.", len(self._runner))
+            await self._runner.drain(grace_s=settings.DRAIN_GRACE_S)
         finally:
-            await _end(taking)
+            await _end([pulling, draining])
             await self._runner.stop()
             settled = await self._settler.drain(timeout_s=SETTLE_GRACE_S)
             await _end(keeping)
@@ -111,8 +131,9 @@ class EngineHost:
             load = self._engine.load()
             record = msgspec.structs.replace(
                 self._record,
-                state="ready",
-                running=load.running,
+                state="draining" if self._draining.is_set() else "ready",
+                running=load.running - self._runner.held,
+                held=self._runner.held,
                 waiting=load.waiting,
                 output_tokens=self._warm_up_tokens + self._runner.output_tokens,
             )
@@ -158,9 +179,8 @@ class EngineHost:
         while True:
             with _outage_logged("listening"):
                 incarnation = self._record.incarnation
-                message = await control.receive(self._redis, incarnation, timeout_s=BLOCK_S)
-                if message is not None:
-                    await self._runner.cancel(message.generation_id)
+                for message in await control.receive(self._redis, incarnation, timeout_s=BLOCK_S):
+                    await self._runner.handle(message)
                 continue
             await asyncio.sleep(OUTAGE_PAUSE_S)
 
@@ -169,7 +189,7 @@ def _start(loop: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
     return asyncio.create_task(loop())
 
 
-async def _end(tasks: list[asyncio.Task[None]]) -> None:
+async def _end(tasks: Sequence[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

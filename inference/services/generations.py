@@ -66,4 +66,4 @@ async def cancel(admitted: Admitted, clock: Clock) -> None:
         return
     holder = await redis.get(redis_keys.lease(admitted.generation_id))
     if holder is not None and not holder.startswith(b"closed:"):
-        await control.send(redis, holder.decode(), Cancel(admitted.generation_id))
+        await control.send(redis, {holder.decode(): [Cancel(admitted.generation_id)]})

@@ -219,6 +219,16 @@ QUEUE_LIMIT_PER_TENANT = whole("NEHIR_QUEUE_LIMIT_PER_TENANT", 500, low=1, high=
 QUEUE_TIMEOUT_S = whole("NEHIR_QUEUE_TIMEOUT_S", 600, low=1, high=86_400)
 DEFAULT_MAX_TOKENS = whole("NEHIR_DEFAULT_MAX_TOKENS", 512, low=1, high=1_000_000)
 
+# -- Readers. Tokens that an answer may be ahead of its reader, and how long it waits for one.
+HIGH_WATER_TOKENS = whole("NEHIR_HIGH_WATER_TOKENS", 256, low=1, high=1_000_000)
+DETACH_GRACE_S = number("NEHIR_DETACH_GRACE_S", 30, low=1, high=86_400)
+CHECKPOINT_TTL_S = whole("NEHIR_CHECKPOINT_TTL_S", 86_400, low=60, high=2_592_000)
+CHECKPOINT_BYTES_PER_TENANT = whole(
+    "NEHIR_CHECKPOINT_BYTES_PER_TENANT", 50_000_000, low=10_000, high=10**12
+)
+# How long a process that is told to stop lets streams end by themselves.
+DRAIN_GRACE_S = number("NEHIR_DRAIN_GRACE_S", 20, low=0, high=3600)
+
 # -- Token log
 LOG_TTL_S = whole("NEHIR_LOG_TTL_S", 3600, low=60, high=604_800)
 LOG_MAX_ENTRIES = whole("NEHIR_LOG_MAX_ENTRIES", 20_000, low=100, high=10_000_000)

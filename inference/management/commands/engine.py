@@ -52,13 +52,28 @@ async def _serve(release: Release, replica: str) -> None:
         release_name=release.name,
     )
     serving = asyncio.create_task(host.run())
-    loop = asyncio.get_running_loop()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(name, serving.cancel)
+    _drain_on_signals(host, serving)
     try:
         await serving
     except asyncio.CancelledError:
         log.info("Replica %s has stopped.", replica)
+
+
+def _drain_on_signals(host: EngineHost, serving: asyncio.Task[None]) -> None:
+    """The first signal drains, a second breaks off. While the engine loads, there is nothing to
+    drain.
+    """
+    told = False
+
+    def stop() -> None:
+        nonlocal told
+        if told or not host.is_serving:
+            serving.cancel()
+        told = True
+        host.drain()
+
+    for name in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(name, stop)
 
 
 def _engine(release: Release) -> Engine:
