@@ -144,15 +144,24 @@ class ReplicaRecord(msgspec.Struct, frozen=True):
 class Reading(msgspec.Struct, frozen=True, tag="reading"):
     """To the replica that runs it: somebody has read the answer up to `seq` and is there for more.
 
+    reader: the web process that has it
     high_water_tokens: how many tokens beyond `seq` may be made before that reader has read on
     """
 
     generation_id: str
+    reader: str
     seq: int
     high_water_tokens: int
 
 
-Control = Cancel | Reading
+class Left(msgspec.Struct, frozen=True, tag="left"):
+    """To the replica that runs it: a web process has no reader of it any more."""
+
+    generation_id: str
+    reader: str
+
+
+Control = Cancel | Reading | Left
 
 _encoder = msgspec.msgpack.Encoder()
 _entries: msgspec.msgpack.Decoder[Entry] = msgspec.msgpack.Decoder(Entry)

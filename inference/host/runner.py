@@ -22,7 +22,9 @@ from inference.messages import (
     Control,
     Failed,
     Final,
+    Left,
     QueuedRequest,
+    Reading,
     Suspended,
     SuspendReason,
 )
@@ -85,8 +87,19 @@ class Runner:
             await self._cancel(message.generation_id)
         elif found := self._tasks.get(message.generation_id):
             run, _ = found
-            run.flow.read(message.seq, message.high_water_tokens, now=self._clock.monotonic())
+            if isinstance(message, Left):
+                run.flow.left(message.reader)
+            else:
+                self._heard_of_reader(run, message)
             await self._go_on_if_it_may(run)
+
+    def _heard_of_reader(self, run: Run, message: Reading) -> None:
+        run.flow.read(
+            message.seq,
+            message.high_water_tokens,
+            reader=message.reader,
+            now=self._clock.monotonic(),
+        )
 
     async def _cancel(self, generation_id: str) -> None:
         """End a generation early; what it has made stays in its log and is billed."""
