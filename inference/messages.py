@@ -57,6 +57,17 @@ class QueuedRequest(msgspec.Struct, frozen=True):
         """Tokens that the answer has already."""
         return len(self.progress.token_ids) if self.progress else 0
 
+    @property
+    def text(self) -> str:
+        """Text that the answer has already."""
+        return self.progress.text if self.progress else ""
+
+    @property
+    def usage(self) -> Usage:
+        """What it has come to so far."""
+        prompt = len(self.engine_request.prompt_token_ids)
+        return Usage(prompt, self.seq, self.progress.cached_tokens if self.progress else 0)
+
 
 class Opened(msgspec.Struct, frozen=True, tag="opened"):
     """First entry: the generation is queued."""

@@ -27,3 +27,4 @@ EXECUTION_TIME = Histogram(
     buckets=SECONDS,
 )
 HOLDS = Counter("nehir_holds", "Times a generation was held for want of credit.", ["release"])
+REPLAYED = Counter("nehir_replays", "Requests answered by an earlier generation.", ["model"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from django.conf import settings
 
 from inference import messages, redis_keys, scripts
-from inference.messages import Failed, Final, Opened, QueuedRequest, Started, Usage
+from inference.messages import Failed, Final, Opened, QueuedRequest, Started
 from kernel.errors import QueueFull
 from kernel.redis import Client
 
@@ -66,22 +66,26 @@ async def wait_for_arrival(redis: Client, release_id: str, *, timeout_s: float) 
     await redis.blpop([redis_keys.queue_bell(release_id)], timeout=timeout_s)
 
 
-async def withdraw(
-    redis: Client, *, release_id: str, tenant_id: str, generation_id: str, final: Final
-) -> bool:
+async def waiting(redis: Client, generation_id: str) -> QueuedRequest | None:
+    """The request of a generation that waits in a queue."""
+    raw = await redis.get(redis_keys.request(generation_id))
+    return messages.decode_request(raw) if raw else None
+
+
+async def withdraw(redis: Client, request: QueuedRequest, final: Final) -> bool:
     """Take a waiting request out and close its log with `final`; False if it doesn't wait."""
     done = await scripts.run(
         redis,
         "withdraw",
         [
-            redis_keys.queue(release_id),
-            redis_keys.queue_tenants(release_id),
-            redis_keys.request(generation_id),
-            redis_keys.log(tenant_id, generation_id),
+            redis_keys.queue(request.release_id),
+            redis_keys.queue_tenants(request.release_id),
+            redis_keys.request(request.generation_id),
+            redis_keys.log(request.tenant_id, request.generation_id),
         ],
         [
-            generation_id,
-            tenant_id,
+            request.generation_id,
+            request.tenant_id,
             messages.encode(final),
             settings.LOG_TTL_S,
             f"{final.seq}-*",
@@ -135,11 +139,10 @@ def _reserve_s() -> int:
 
 
 def timed_out(request: QueuedRequest) -> Failed:
-    prompt = len(request.engine_request.prompt_token_ids)
     return Failed(
         seq=request.seq,
         code="queue_timeout",
         message="The request waited too long in the queue and was given up. Try again later.",
         retryable=True,
-        usage=Usage(prompt_tokens=prompt, output_tokens=request.seq),
+        usage=request.usage,
     )

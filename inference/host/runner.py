@@ -174,6 +174,7 @@ class Runner:
             self._settler.put(Outcome(run.request.tenant_id, run.id, run.text, end))
 
     def _count(self, run: Run, end: Suspended | Final) -> None:
+        how: str
         if isinstance(end, Suspended):
             how = end.reason
         else:

@@ -3,6 +3,16 @@
 from inference.models.checkpoint import Checkpoint
 from inference.models.generation import Generation, State
 from inference.models.release import EngineKind, Release
-from inference.models.route import Route
+from inference.models.replay_key import ReplayKey
+from inference.models.route import Detached, Route
 
-__all__ = ["Checkpoint", "EngineKind", "Generation", "Release", "Route", "State"]
+__all__ = [
+    "Checkpoint",
+    "Detached",
+    "EngineKind",
+    "Generation",
+    "Release",
+    "ReplayKey",
+    "Route",
+    "State",
+]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 from inference import registry
+from inference.messages import Detached
 from inference.models import Route
 from kernel.database import database
 from kernel.errors import ModelNotFound
@@ -28,6 +29,8 @@ class Target:
     model_path: str
     context_tokens: int
     created: int
+    detached: Detached
+    replays: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,8 @@ def _read_targets() -> dict[str, Target]:
             model_path=route.release.model_path,
             context_tokens=route.release.context_tokens,
             created=int(route.created_at.timestamp()),
+            detached=cast(Detached, route.detached),
+            replays=route.replays,
         )
         for route in routes
     }

@@ -15,7 +15,7 @@ from django.db import transaction
 from django.db.models import Sum
 
 from inference import messages, queue, redis_keys, scripts
-from inference.messages import Final, Finished, QueuedRequest, Suspended
+from inference.messages import Finished, QueuedRequest, Suspended
 from inference.models import Checkpoint, Generation, State
 from inference.services.settlement import Outcome, settle
 from kernel.clock import Clock
@@ -45,7 +45,7 @@ class Suspension:
 
 
 def keep(suspension: Suspension, *, now: datetime) -> None:
-    """Keep it until it is read again, or for `CHECKPOINT_TTL_S`. Keeping it twice changes nothing."""
+    """Keep it until it is read again, or for `CHECKPOINT_TTL_S`. Twice is the same as once."""
     raw = messages.encode(suspension.request)
     with scope.tenant(suspension.tenant_id), transaction.atomic():
         open_ones = Generation.objects.filter(
@@ -98,7 +98,7 @@ async def give_up(redis: Client, clock: Clock, tenant_id: str, generation_id: st
     request = await database(_kept, tenant_id, generation_id)
     if request is None:
         return False
-    final = _ended(request)
+    final = Finished(request.seq, "", "cancelled", request.usage)
     closed = await scripts.run(
         redis,
         "end_suspended",
@@ -108,18 +108,8 @@ async def give_up(redis: Client, clock: Clock, tenant_id: str, generation_id: st
     log_is_gone = not await redis.exists(redis_keys.log(tenant_id, generation_id))
     if closed != 1 and not log_is_gone:
         return False
-    text = request.progress.text if request.progress else ""
-    outcome = Outcome(tenant_id, generation_id, text, final)
+    outcome = Outcome(tenant_id, generation_id, request.text, final)
     return await database(settle, outcome, now=clock.now())
-
-
-def _ended(request: QueuedRequest) -> Final:
-    usage = messages.Usage(
-        prompt_tokens=len(request.engine_request.prompt_token_ids),
-        output_tokens=request.seq,
-        cached_tokens=request.progress.cached_tokens if request.progress else 0,
-    )
-    return Finished(seq=request.seq, text="", finish_reason="cancelled", usage=usage)
 
 
 async def clean_up(redis: Client, clock: Clock, *, dry_run: bool = False) -> int:

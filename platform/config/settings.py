@@ -226,6 +226,8 @@ CHECKPOINT_TTL_S = whole("NEHIR_CHECKPOINT_TTL_S", 86_400, low=60, high=2_592_00
 CHECKPOINT_BYTES_PER_TENANT = whole(
     "NEHIR_CHECKPOINT_BYTES_PER_TENANT", 50_000_000, low=10_000, high=10**12
 )
+# How long an identical request is answered by the first one's generation.
+REPLAY_TTL_S = whole("NEHIR_REPLAY_TTL_S", 900, low=1, high=604_800)
 # How long a process that is told to stop lets streams end by themselves.
 DRAIN_GRACE_S = number("NEHIR_DRAIN_GRACE_S", 20, low=0, high=3600)
 

@@ -11,7 +11,7 @@ from inference.pipeline.admission import Admission, Admitted
 from inference.services import generations
 from kernel.clock import Clock
 from kernel.database import database
-from kernel.errors import ContextLengthExceeded, PlatformError
+from kernel.errors import Conflict, ContextLengthExceeded
 from streaming.events import Send
 from streaming.models import Conversation
 from streaming.services import conversations
@@ -24,9 +24,8 @@ SETTLE_POLLS = 20
 SETTLE_POLL_S = 0.1
 
 
-class ConversationBusy(PlatformError):
+class ConversationBusy(Conflict):
     code = "conversation_busy"
-    http_status = 409
     retryable = True
 
 
