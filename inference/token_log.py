@@ -48,6 +48,26 @@ async def read(
     return parse(await redis.xrange(key, min=f"({as_id(after)}", count=count) or [])
 
 
+async def last(redis: Client, key: str) -> LogEntry | None:
+    """The newest entry of a log; None if there is no log."""
+    found = parse(await redis.xrevrange(key, count=1) or [])
+    return found[0] if found else None
+
+
+async def is_boundary(redis: Client, key: str, seq: int) -> bool:
+    """Whether a reader can have the answer up to exactly `seq`: an entry ends there, or what did is
+    trimmed.
+    """
+    if await redis.xrange(key, min=f"{seq}-0", max=f"{seq}", count=1):
+        return True
+    behind = parse(await redis.xrange(key, min=f"({seq}-0", count=1) or [])
+    # Its first token lies behind the position: nothing is split, something may be missing.
+    return all(
+        isinstance(logged.entry, Tokens) and logged.entry.seq - len(logged.entry.token_ids) >= seq
+        for logged in behind
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Write:
     """An entry on its way into a generation's log."""

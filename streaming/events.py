@@ -12,9 +12,11 @@ from msgspec import Meta, Struct
 from inference.messages import Finished
 from inference.services.catalog import ModelState
 from kernel.errors import BadRequest, PlatformError
+from streaming.waiting import Queued
 
 PROTOCOL = 1
 MAX_TEXT = 200_000
+HighWater = Annotated[int, Meta(ge=1, le=10_000_000)]
 Id = Annotated[str, Meta(min_length=1, max_length=64)]
 
 
@@ -25,6 +27,7 @@ class Send(Struct, frozen=True, tag="send", tag_field="type"):
     model: Annotated[str, Meta(max_length=100)]
     text: Annotated[str, Meta(max_length=MAX_TEXT)]
     conversation: Id | None = None
+    high_water_tokens: HighWater | None = None
 
 
 class Stop(Struct, frozen=True, tag="stop", tag_field="type"):
@@ -33,10 +36,27 @@ class Stop(Struct, frozen=True, tag="stop", tag_field="type"):
     generation: Id
 
 
-_decoder = msgspec.json.Decoder(Send | Stop)
+class Ack(Struct, frozen=True, tag="ack", tag_field="type"):
+    """The answer has arrived up to `seq`."""
+
+    generation: Id
+    seq: Annotated[int, Meta(ge=0, le=2**53)]
 
 
-def parse(frame: str) -> Send | Stop:
+class Resume(Struct, frozen=True, tag="resume", tag_field="type"):
+    """Go on with an answer behind `after_seq`."""
+
+    ref: Id
+    generation: Id
+    after_seq: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    high_water_tokens: HighWater | None = None
+
+
+Message = Send | Stop | Ack | Resume
+_decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
+
+
+def parse(frame: str) -> Message:
     """A client's message. Raises BadRequest."""
     try:
         return _decoder.decode(frame)
@@ -85,8 +105,23 @@ def accepted(ref: str, *, conversation: dict[str, str], generation: str, model: 
     }
 
 
-def waiting(generation: str, position: int) -> Event:
-    return {"type": "waiting", "generation": generation, "position": position}
+def resumed(ref: str, *, generation: str, seq: int, model: str) -> Event:
+    return {
+        "type": "resumed",
+        "ref": ref,
+        "generation": generation,
+        "seq": seq,
+        "model": model,
+    }
+
+
+def queued(generation: str, queued: Queued) -> Event:
+    return {"type": "queued", "generation": generation, **queued.as_json()}
+
+
+def gap(generation: str, missed: int) -> Event:
+    """So many tokens, before the text that follows, are no longer kept."""
+    return {"type": "gap", "generation": generation, "missed": missed}
 
 
 def tokens(generation: str, seq: int, text: str) -> Event:

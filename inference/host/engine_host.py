@@ -21,6 +21,7 @@ from inference.host.runner import Runner
 from inference.host.settler import Settler
 from inference.host.writer import LogWriter
 from inference.messages import ReplicaRecord
+from inference.services import estimates
 from kernel.clock import Clock
 from kernel.ids import new_id
 from kernel.redis import OUTAGE, Client
@@ -139,6 +140,9 @@ class EngineHost:
             )
             with _outage_logged("heartbeat"):
                 await registry.renew(self._redis, record, timeout_s=settings.REPLICA_TIMEOUT_S)
+                await estimates.note_executions(
+                    self._redis, self._record.release_id, self._runner.executions()
+                )
             await asyncio.sleep(settings.REPLICA_TIMEOUT_S / 4)
 
     async def _leave(self, settled: bool) -> None:

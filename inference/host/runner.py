@@ -57,10 +57,17 @@ class Runner:
         # A cancel may overtake the reply that hands the request over.
         self._cancelled_early: deque[str] = deque(maxlen=1000)
         self._dead: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._executions_s: deque[float] = deque(maxlen=1000)
         self.output_tokens = 0
 
     def __len__(self) -> int:
         return len(self._tasks)
+
+    def executions(self) -> list[float]:
+        """Seconds that the generations took that have ended since the last call."""
+        taken = list(self._executions_s)
+        self._executions_s.clear()
+        return taken
 
     @property
     def held(self) -> int:
@@ -180,7 +187,9 @@ class Runner:
         else:
             how = end.code if isinstance(end, Failed) else end.finish_reason
         metrics.ENDED.labels(self._release, how).inc()
-        metrics.EXECUTION_TIME.labels(self._release).observe(self._clock.monotonic() - run.taken_at)
+        took_s = self._clock.monotonic() - run.taken_at
+        metrics.EXECUTION_TIME.labels(self._release).observe(took_s)
+        self._executions_s.append(took_s)
 
     async def _generate(self, run: Run) -> Suspended | Final:
         try:

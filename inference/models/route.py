@@ -28,8 +28,8 @@ class Route(models.Model):
         _("replay identical requests"),
         default=False,
         help_text=_(
-            "A request that can only have one answer (temperature 0, or a seed) is answered from an "
-            "identical one of the same principal, as long as that is kept."
+            "A request that can only have one answer (temperature 0, or a seed) is answered from "
+            "an identical one of the same principal, as long as that is kept."
         ),
     )
     is_active = models.BooleanField(_("active"), default=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import cast
 
 from django.conf import settings
 
 from inference import control, metrics, queue, redis_keys
-from inference.messages import Cancel, Finished, QueuedRequest
+from inference.messages import Cancel, Detached, Finished, QueuedRequest
 from inference.models import Generation
 from inference.pipeline.admission import Admission, Admitted
 from inference.pipeline.stages import STAGES
@@ -73,7 +74,7 @@ async def find(principal: Principal, generation_id: str) -> Admitted:
         high_water_tokens=min(
             principal.high_water_tokens or settings.HIGH_WATER_TOKENS, settings.HIGH_WATER_TOKENS
         ),
-        detached=generation.route.detached,
+        detached=cast(Detached, generation.route.detached),
     )
 
 
@@ -81,7 +82,7 @@ def record_of(principal: Principal, generation_id: str) -> Generation:
     """Raises NotFound for a generation that is not the principal's own."""
     with scope.tenant(principal.tenant_id):
         own = Generation.objects.select_related("route")
-        found = own.filter(id=generation_id, principal=principal.name).first()
+        found: Generation | None = own.filter(id=generation_id, principal=principal.name).first()
     if found is None:
         raise NotFound("There is no such generation.", code="generation_not_found")
     return found

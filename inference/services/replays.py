@@ -73,7 +73,8 @@ def claim(identity: Identity, principal: Principal, generation_id: str, *, now: 
 
 
 def _has_failed(generation_id: str) -> bool:
-    return Generation.objects.filter(id=generation_id, state=State.FAILED).exists()
+    broken_off = (State.FAILED, State.CANCELLED)
+    return Generation.objects.filter(id=generation_id, state__in=broken_off).exists()
 
 
 def forget_expired(now: datetime) -> int:

@@ -58,7 +58,10 @@ async def _until_answered(principal: Principal, conversation_id: str) -> None:
 def _is_open(principal: Principal, conversation_id: str) -> bool:
     with scope.tenant(principal.tenant_id):
         return Generation.objects.filter(
-            conversation_id=conversation_id, principal=principal.name, state=State.OPEN
+            conversation_id=conversation.id,
+            high_water_tokens=send.high_water_tokens,
+            principal=principal.name,
+            state=State.OPEN,
         ).exists()
 
 
@@ -90,6 +93,7 @@ async def _admit_fitting(
             max_tokens=None,
             now=clock.now(),
             conversation_id=conversation.id,
+            high_water_tokens=send.high_water_tokens,
         )
         try:
             return await generations.admit(admission, clock)
