@@ -106,7 +106,7 @@ def has_one_answer(sampling: Sampling) -> bool:
 def _high_water(admission: Admission) -> int:
     """The least of what the platform, the tenant and the client allow."""
     given = (admission.principal.high_water_tokens, admission.high_water_tokens)
-    return min(settings.HIGH_WATER_TOKENS, *(tokens for tokens in given if tokens is not None))
+    return min([settings.HIGH_WATER_TOKENS, *(mark for mark in given if mark is not None)])
 
 
 def _record(admission: Admission, target: Target) -> None:

@@ -58,8 +58,7 @@ async def _until_answered(principal: Principal, conversation_id: str) -> None:
 def _is_open(principal: Principal, conversation_id: str) -> bool:
     with scope.tenant(principal.tenant_id):
         return Generation.objects.filter(
-            conversation_id=conversation.id,
-            high_water_tokens=send.high_water_tokens,
+            conversation_id=conversation_id,
             principal=principal.name,
             state=State.OPEN,
         ).exists()
