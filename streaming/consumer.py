@@ -48,6 +48,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         self._tasks: set[asyncio.Task[None]] = set()
         self._answers: dict[str, Answer] = {}
+        self._asked = 0
 
     async def connect(self) -> None:
         await self.accept()
@@ -82,7 +83,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         elif isinstance(message, Stop):
             if reading := self._answers.get(message.generation):
                 self._start(generations.cancel(reading.admitted, CLOCK))
-        elif len(self._answers) >= ANSWERS_AT_ONCE:
+        elif self._asked >= ANSWERS_AT_ONCE:
             busy = BadRequest("Too many answers at once.", code="too_many_answers")
             await self._emit(events.failed(busy, ref=message.ref))
         elif isinstance(message, Resume):
@@ -120,12 +121,15 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     async def _telling_errors(self, message: Send | Resume, work: Any) -> None:
         """told: what an error says beside itself, as far as the work has got."""
         told: dict[str, Any] = {"ref": message.ref}
+        self._asked += 1
         try:
             await work(message, told)
         except SignedOut:
             await self.close(NOT_SIGNED_IN)
         except Exception as error:  # noqa: BLE001 - told to the client, and logged where unforeseen
             await self._emit(events.failed(as_platform_error(error), **told))
+        finally:
+            self._asked -= 1
 
     async def _answer(self, message: Send, told: dict[str, Any]) -> None:
         principal = await self._principal()
