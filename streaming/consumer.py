@@ -86,10 +86,10 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         elif self._asked >= ANSWERS_AT_ONCE:
             busy = BadRequest("Too many answers at once.", code="too_many_answers")
             await self._emit(events.failed(busy, ref=message.ref))
-        elif isinstance(message, Resume):
-            self._start(self._telling_errors(message, self._resume))
         else:
-            self._start(self._telling_errors(message, self._answer))
+            self._asked += 1
+            work = self._resume if isinstance(message, Resume) else self._answer
+            self._start(self._telling_errors(message, work))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -121,7 +121,6 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     async def _telling_errors(self, message: Send | Resume, work: Any) -> None:
         """told: what an error says beside itself, as far as the work has got."""
         told: dict[str, Any] = {"ref": message.ref}
-        self._asked += 1
         try:
             await work(message, told)
         except SignedOut:
