@@ -83,9 +83,7 @@ class Slot:
         while self.place:
             yield self.place if self.place != told else None
             told = self.place
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._moved.wait(), WATCH_S)
-            self._moved.clear()
+            await _within(WATCH_S, self._moved)
         if self._error is not None:
             raise self._error
 
@@ -204,14 +202,11 @@ class Connections:
         now = asyncio.get_running_loop().time
         renewed_at = now()
         while self._slots or self._closed:
-            renewal = settings.CONNECTION_LEASE_S / 3
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), max(0, renewed_at + renewal - now()))
-            self._closing.clear()
+            await _within(renewed_at + _renewal_s() - now(), self._closing)
             closed, self._closed = self._closed, []
             try:
                 await self._each_kind("release", closed)
-                if now() >= renewed_at + renewal:
+                if now() >= renewed_at + _renewal_s():
                     renewed_at = now()
                     await self._each_kind(
                         "renew", [s for s in self._slots.values() if s.place == 0]
@@ -237,7 +232,7 @@ class Connections:
         """Learn the places of those that wait: at once when one of them gets its slot."""
         while waiting := [slot for slot in self._slots.values() if slot.place]:
             try:
-                await self._redis.blpop(self._bells(), timeout=WATCH_S)
+                await self._redis.blpop(self._bells(), timeout=min(WATCH_S, _renewal_s()))
                 for kind in {slot.kind for slot in waiting}:
                     await self._look(kind)
             except OUTAGE as error:
@@ -274,6 +269,20 @@ class Connections:
 
     def _bells(self) -> list[str]:
         return [f"{redis_keys.connections(kind)}:bell:{self._process}" for kind in KINDS]
+
+
+def _renewal_s() -> float:
+    return float(settings.CONNECTION_LEASE_S) / 3
+
+
+async def _within(seconds: float, event: asyncio.Event) -> None:
+    """Until the event, which is cleared, or so long. Not `wait_for`: before Python 3.12 that may
+    swallow a cancellation.
+    """
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(max(0, seconds)):
+            await event.wait()
+    event.clear()
 
 
 def retry_after_s(waiting: int, freed: int, span_s: float) -> float:
