@@ -46,6 +46,10 @@ ANSWERS_AT_ONCE = 8
 
 
 class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
+    # Joins no group: a channel of its own would cost a subscription in Redis, and a handshake that
+    # fails while Redis is away.
+    channel_layer_alias = ""
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._tasks: set[asyncio.Task[None]] = set()
