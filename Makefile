@@ -32,7 +32,7 @@ check:
 	$(VENV) -m ruff check .
 	$(VENV) -m ruff format --check .
 	$(VENV) -m mypy
-	$(VENV) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()'
+	PYTHONPATH=platform:. $(VENV) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()'
 	$(VENV) manage.py makemigrations --check --dry-run
 	@echo "manage.py check --deploy, with production's settings"
 	@$(PRODUCTION) NEHIR_SECRET_KEY="$(RANDOM_SECRET)" NEHIR_KEY_PEPPER="$(RANDOM_SECRET)" \

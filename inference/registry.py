@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from inference import messages, redis_keys
+from inference import messages, redis_keys, scripts
 from inference.messages import QueuedRequest, ReplicaRecord
 from kernel.redis import Client
 
@@ -30,11 +30,14 @@ async def leave(redis: Client, incarnation: str) -> None:
 
 
 async def forget(redis: Client, incarnation: str) -> None:
-    """Take a lost replica out once all it had taken is settled."""
-    pipeline = redis.pipeline(transaction=False)
-    pipeline.delete(redis_keys.running(incarnation), redis_keys.control(incarnation))
-    pipeline.srem(redis_keys.REPLICAS, incarnation)
-    await pipeline.execute()
+    """Take a lost replica out; it stays while it is heard of again or has anything unsettled."""
+    keys = [
+        redis_keys.replica(incarnation),
+        redis_keys.running(incarnation),
+        redis_keys.control(incarnation),
+        redis_keys.REPLICAS,
+    ]
+    await scripts.run(redis, "forget", keys, [incarnation])
 
 
 async def lose(redis: Client, incarnation: str) -> None:

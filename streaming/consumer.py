@@ -44,6 +44,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         self._tasks: set[asyncio.Task[None]] = set()
         self._answers: dict[str, Admitted] = {}
+        self._asked = 0
 
     async def connect(self) -> None:
         await self.accept()
@@ -71,10 +72,11 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             return
         if isinstance(message, Stop):
             self._start(self._stop(message))
-        elif len(self._answers) >= ANSWERS_AT_ONCE:
+        elif self._asked >= ANSWERS_AT_ONCE:
             busy = BadRequest("Too many answers at once.", code="too_many_answers")
             await self._emit(events.failed(busy, ref=message.ref))
         else:
+            self._asked += 1
             self._start(self._answer(message))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -110,11 +112,17 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             await generations.cancel(admitted, CLOCK)
 
     async def _answer(self, message: Send) -> None:
+        try:
+            await self._say_and_answer(message)
+        finally:
+            self._asked -= 1
+
+    async def _say_and_answer(self, message: Send) -> None:
         told: dict[str, Any] = {"ref": message.ref}
         try:
             principal = await self._principal()
             said = await say(message, principal, CLOCK)
-            told["conversation"] = {"id": said.id, "title": str(said)}
+            told["conversation"] = {"id": said.id, "title": said.heading}
             admitted = await ask(message, principal, said, CLOCK)
             told["generation"] = admitted.generation_id
             await self._stream(message, told["conversation"], admitted)

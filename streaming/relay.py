@@ -105,8 +105,12 @@ class Relay:
             self._part(key, tail)
 
     async def _entries(self, key: str, tail: _Tail, position: Position) -> list[LogEntry]:
-        if tail.position == position:
-            return await tail.next()
+        # Of what is handed out next, a reader that was faster by itself has had a part.
+        while tail.position <= position:
+            arrived = await tail.next()
+            entries = [entry for entry in arrived if entry.position > position]
+            if entries or not arrived:
+                return entries
         try:
             entries = await token_log.read(self._redis, key, after=position, count=ENTRIES_AT_ONCE)
         except OUTAGE as error:
@@ -145,7 +149,8 @@ class Relay:
 
     async def _read(self) -> None:
         while self._tails:
-            streams = {key: as_id(tail.position) for key, tail in self._tails.items()}
+            tails = dict(self._tails)
+            streams = {key: as_id(tail.position) for key, tail in tails.items()}
             streams[self._wake_key] = self._wake_id
             try:
                 replies = await self._redis.xread(streams, count=ENTRIES_AT_ONCE, block=BLOCK_MS)
@@ -155,19 +160,16 @@ class Relay:
                     tail.fail(unavailable())
                 await asyncio.sleep(OUTAGE_PAUSE_S)
                 continue
-            self._deliver(replies)
+            self._deliver(replies, tails)
 
-    def _deliver(self, replies: Any) -> None:
+    def _deliver(self, replies: Any, tails: dict[str, _Tail]) -> None:
+        """tails: those that were read. A log that was joined anew since starts somewhere else."""
         for raw_key, raw_entries in _pairs(replies):
             key = raw_key.decode()
             if key == self._wake_key:
                 self._wake_id = raw_entries[-1][0].decode()
-            elif tail := self._tails.get(key):
-                entries = parse(raw_entries)
-                # A log that was joined anew while the reply was on its way starts at another
-                # position.
-                if entries[0].position > tail.position:
-                    tail.arrived(entries)
+            elif self._tails.get(key) is tails[key]:
+                tails[key].arrived(parse(raw_entries))
 
     async def _check(self) -> None:
         """Find out why a log is quiet: its replica may be lost, or the log itself."""
@@ -183,6 +185,9 @@ class Relay:
                     await self._check_quiet(quiet)
                 except OUTAGE as error:
                     log.warning("Redis is away (checking replicas): %s", error)
+                except Exception:
+                    # The database may be away; whoever waits for this check goes on waiting.
+                    log.exception("Checking quiet logs failed.")
 
     async def _check_quiet(self, quiet: list[_Tail]) -> None:
         pipeline = self._redis.pipeline(transaction=False)

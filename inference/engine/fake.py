@@ -55,6 +55,8 @@ WORDS = [
 ]
 # Longer than a short answer, shorter than patience: 256 tokens at 20 ms are five seconds.
 ANSWER_TOKENS = 256
+# How long an abort may go unnoticed.
+NAP_S = 0.25
 
 Now = Callable[[], float]
 Sleep = Callable[[float], Awaitable[None]]
@@ -127,9 +129,8 @@ class FakeEngine:
 
     async def _until(self, due: float, running: _Running) -> None:
         await running.go.wait()
-        remaining = due - self._now()
-        if remaining > 0:
-            await self._sleep(remaining)
+        while (remaining := due - self._now()) > 0 and not running.cancelled.is_set():
+            await self._sleep(min(remaining, NAP_S))
         await running.go.wait()
         if self._dead:
             raise EngineDead("The fake engine was stopped.")

@@ -125,7 +125,8 @@ class EngineHost:
         rest.
         """
         with _outage_logged("leaving"):
-            if settled:
+            # A request whose claim was on its way when this host stopped has never run here.
+            if settled and not await registry.unsettled(self._redis, self._record.incarnation):
                 await registry.leave(self._redis, self._record.incarnation)
             else:
                 await registry.lose(self._redis, self._record.incarnation)

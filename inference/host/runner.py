@@ -25,6 +25,7 @@ class Run:
     tail: Tail
     taken_at: float
     cached_tokens: int = 0
+    cancelled: bool = False
     ending: bool = False
 
     @property
@@ -81,6 +82,7 @@ class Runner:
     async def cancel(self, generation_id: str) -> None:
         """End a generation early; what it has made stays in its log and is billed."""
         if generation_id in self._tasks:
+            self._tasks[generation_id][0].cancelled = True
             await self._engine.abort(generation_id)
         else:
             self._cancelled_early.append(generation_id)
@@ -133,17 +135,23 @@ class Runner:
             )
         except EngineError as error:
             log.error("%s failed in the engine: %s", run.id, error)
-            return run.failed(
-                "generation_failed", "The engine could not complete the answer.", retryable=False
-            )
+        except Exception:
+            # An adapter's bug ends the one answer that met it, and leaves no reader waiting.
+            log.exception("%s failed.", run.id)
+        return run.failed(
+            "generation_failed", "The engine could not complete the answer.", retryable=False
+        )
 
     async def _stream(self, run: Run) -> Final:
-        if run.id in self._cancelled_early:
+        if run.cancelled or run.id in self._cancelled_early:
             return run.finished("cancelled")
         deltas = self._engine.submit(run.request.engine_request)
         async with contextlib.aclosing(deltas):
             async for delta in deltas:
                 self._take(run, delta)
+                # The engine may not have known the request yet when it was told to abort it.
+                if run.cancelled:
+                    return run.finished("cancelled")
                 if delta.finish_reason is not None:
                     return run.finished(delta.finish_reason)
         raise EngineError("The stream ended without a finish reason.")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
+from collections.abc import Iterator
 from datetime import datetime
 
 from django.db import InterfaceError, OperationalError
 
-from inference import registry
+from inference import registry, token_log
 from inference.services.settlement import Outcome, settle
+from inference.token_log import Write
 from kernel.clock import Clock
 from kernel.database import database
 from kernel.redis import OUTAGE, Client
@@ -25,16 +28,33 @@ class Settler:
         self._incarnation = incarnation
         self._clock = clock
         self._outcomes: asyncio.Queue[tuple[Outcome, datetime]] = asyncio.Queue()
+        self._settled: asyncio.Queue[Outcome] = asyncio.Queue()
 
     def put(self, outcome: Outcome) -> None:
         self._outcomes.put_nowait((outcome, self._clock.now()))
 
     async def run(self) -> None:
         """Settle until cancelled."""
+        await asyncio.gather(self._settle_each(), self._note_each())
+
+    async def drain(self, *, timeout_s: float) -> bool:
+        """Wait until all that was put is settled and noted; False if the timeout came first."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._outcomes.join()
+                await self._settled.join()
+        except TimeoutError:
+            left = self._outcomes.qsize() + self._settled.qsize()
+            log.error("%d generations are not settled yet.", left)
+            return False
+        return True
+
+    async def _settle_each(self) -> None:
         while True:
             outcome, ended_at = await self._outcomes.get()
             try:
                 await self._settle(outcome, ended_at)
+                self._settled.put_nowait(outcome)
             except Exception:
                 # It stays in the running set, from which a later pass over lost replicas settles
                 # it.
@@ -42,27 +62,40 @@ class Settler:
             finally:
                 self._outcomes.task_done()
 
-    async def drain(self, *, timeout_s: float) -> bool:
-        """Wait until everything put so far is settled; False if the timeout came first."""
-        try:
-            await asyncio.wait_for(self._outcomes.join(), timeout_s)
-        except TimeoutError:
-            log.error("%d generations are not settled yet.", self._outcomes.qsize())
-            return False
-        return True
-
     async def _settle(self, outcome: Outcome, ended_at: datetime) -> None:
-        attempt = 0
-        while True:
+        for pause_s in _pauses():
             try:
                 await database(settle, outcome, now=ended_at)
-                break
             except (OperationalError, InterfaceError) as error:
                 log.warning("The database is away, settling waits: %s", error)
-                await asyncio.sleep(RETRY_S[min(attempt, len(RETRY_S) - 1)])
-                attempt += 1
-        try:
-            await registry.settled(self._redis, self._incarnation, outcome.generation_id)
-        except OUTAGE as error:
-            # Settling again changes nothing, so a leftover in the running set is harmless.
-            log.warning("Could not note %s as settled: %s", outcome.generation_id, error)
+                await asyncio.sleep(pause_s)
+            else:
+                return
+
+    async def _note_each(self) -> None:
+        """Apart from settling, so that one store's outage does not hold up the other."""
+        while True:
+            outcome = await self._settled.get()
+            try:
+                await self._note(outcome)
+            finally:
+                self._settled.task_done()
+
+    async def _note(self, outcome: Outcome) -> None:
+        """Take it out of the running set. A log that was given up while Redis was away gets its
+        last entry here; on every other this changes nothing.
+        """
+        last = Write(outcome.tenant_id, outcome.generation_id, outcome.final)
+        for pause_s in _pauses():
+            try:
+                await token_log.append(self._redis, self._incarnation, [last])
+                await registry.settled(self._redis, self._incarnation, outcome.generation_id)
+            except OUTAGE as error:
+                log.warning("Redis is away, noting what is settled waits: %s", error)
+                await asyncio.sleep(pause_s)
+            else:
+                return
+
+
+def _pauses() -> Iterator[float]:
+    return itertools.chain(RETRY_S, itertools.repeat(RETRY_S[-1]))

@@ -73,12 +73,13 @@ class LogWriter:
         self._incarnation = incarnation
         self._outage_limit_s = outage_limit_s
         self._dirty: dict[str, Tail] = {}
+        self._writing: list[Tail] = []
         self._work = asyncio.Event()
+        self._ended = False
 
     def add(self, tail: Tail, delta: Delta) -> None:
         """Take over a step's tokens. Raises LogLost if an earlier write found the log lost."""
-        if tail.lost:
-            raise LogLost(tail.generation_id)
+        self._check(tail)
         tail.seq += len(delta.token_ids)
         tail.text.append(delta.text)
         tail.pending_text.append(delta.text)
@@ -87,8 +88,7 @@ class LogWriter:
 
     async def close(self, tail: Tail, final: Final) -> None:
         """Write the last entry; returns when it is in the log. Raises LogLost."""
-        if tail.lost:
-            raise LogLost(tail.generation_id)
+        self._check(tail)
         tail.pending_final = final
         tail.closed = asyncio.get_running_loop().create_future()
         self._mark(tail)
@@ -98,13 +98,22 @@ class LogWriter:
         self._dirty[tail.generation_id] = tail
         self._work.set()
 
+    def _check(self, tail: Tail) -> None:
+        if tail.lost or self._ended:
+            raise LogLost(tail.generation_id)
+
     async def run(self) -> None:
-        """Write until cancelled."""
-        while True:
-            await self._work.wait()
-            self._work.clear()
-            tails, self._dirty = list(self._dirty.values()), {}
-            await self._write(tails)
+        """Write until cancelled. However it ends, nobody is left waiting for a last entry."""
+        try:
+            while True:
+                await self._work.wait()
+                self._work.clear()
+                self._writing, self._dirty = list(self._dirty.values()), {}
+                await self._write(self._writing)
+        finally:
+            self._ended = True
+            for tail in (*self._writing, *self._dirty.values()):
+                _lose(tail)
 
     async def _write(self, tails: list[Tail]) -> None:
         batches = [(tail, tail.take()) for tail in tails]
@@ -131,10 +140,13 @@ class LogWriter:
 def _conclude(tail: Tail, batch: list[Write], *, held: bool) -> None:
     if not batch:
         return
-    tail.lost |= not held
-    if tail.closed is None or tail.closed.done():
-        return
-    if tail.lost:
-        tail.closed.set_exception(LogLost(tail.generation_id))
-    elif not isinstance(batch[-1].entry, Tokens):
+    if tail.lost or not held:
+        _lose(tail)
+    elif tail.closed and not tail.closed.done() and not isinstance(batch[-1].entry, Tokens):
         tail.closed.set_result(None)
+
+
+def _lose(tail: Tail) -> None:
+    tail.lost = True
+    if tail.closed and not tail.closed.done():
+        tail.closed.set_exception(LogLost(tail.generation_id))

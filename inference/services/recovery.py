@@ -13,7 +13,7 @@ from datetime import timedelta
 from django.conf import settings
 
 from inference import messages, queue, redis_keys, registry, scripts, token_log
-from inference.messages import Failed, QueuedRequest, Usage
+from inference.messages import Failed, Final, QueuedRequest, Usage
 from inference.models import Generation, Release, State
 from inference.services.settlement import Outcome, settle
 from inference.token_log import Content
@@ -41,15 +41,39 @@ async def close_lost(redis: Client, clock: Clock, incarnations: set[str]) -> int
 
 
 async def _close_one(redis: Client, clock: Clock, incarnation: str, request: QueuedRequest) -> bool:
-    found = await token_log.content(redis, request.tenant_id, request.generation_id)
-    content = found or Content(text="", seq=0, final=None, trimmed=False)
-    final = content.final
+    text, final = await _ending(redis, incarnation, request)
     if final is None:
-        final = _engine_lost(request, content)
-        if not await _close_log(redis, incarnation, request, final):
-            return False
-    outcome = Outcome(request.tenant_id, request.generation_id, content.text, final)
-    return await database(settle, outcome, now=clock.now())
+        return False
+    outcome = Outcome(request.tenant_id, request.generation_id, text, final)
+    settled = await database(settle, outcome, now=clock.now())
+    await registry.settled(redis, incarnation, request.generation_id)
+    return settled
+
+
+async def _ending(
+    redis: Client, incarnation: str, request: QueuedRequest
+) -> tuple[str, Final | None]:
+    """The answer as far as it came and its last entry, which is written here if there is none yet;
+    no last entry when it isn't this replica's to lose any more.
+    """
+    content = await token_log.content(redis, request.tenant_id, request.generation_id)
+    if content is None:
+        return "", _log_lost(request)
+    if content.final is not None:
+        return content.text, content.final
+    final = _engine_lost(request, content)
+    closed = await _close_log(redis, incarnation, request, final)
+    return content.text, final if closed else None
+
+
+def _log_lost(request: QueuedRequest) -> Failed:
+    return Failed(
+        seq=0,
+        code="log_lost",
+        message="The answer's log was lost.",
+        retryable=True,
+        usage=Usage(len(request.engine_request.prompt_token_ids), output_tokens=0),
+    )
 
 
 def _engine_lost(request: QueuedRequest, content: Content) -> Failed:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import quote
 
+from django.templatetags.static import static
 from django.utils.translation import gettext_lazy as _
 
 from config.environment import (
@@ -164,7 +165,11 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
 else:
     DATABASES["default"] |= {
         "CONN_MAX_AGE": 0,
-        "OPTIONS": {"pool": {"min_size": 1, "max_size": DATABASE_THREADS + 4, "timeout": 10}},
+        # What the URL asks for, sslmode for one, stays.
+        "OPTIONS": {
+            **DATABASES["default"].get("OPTIONS", {}),
+            "pool": {"min_size": 1, "max_size": DATABASE_THREADS + 4, "timeout": 10},
+        },
     }
 
 # -- Redis: queue, token logs, replica registry, channel layer, Celery broker
@@ -225,6 +230,13 @@ UNFOLD = {
     "SITE_HEADER": "Nehir",
     "SITE_URL": "/chat/",
     "SITE_SYMBOL": "water",
+    "SITE_FAVICONS": [
+        {
+            "rel": "icon",
+            "type": "image/svg+xml",
+            "href": lambda request: static("images/favicon.svg"),
+        }
+    ],
     "SHOW_LANGUAGES": True,
     # Shades of the accent in static/style/base.css.
     "COLORS": {

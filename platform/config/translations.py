@@ -108,7 +108,7 @@ def _unfinished(catalog: Catalog) -> list[str]:
     for message in catalog:
         if not message.id:
             continue
-        strings = (message.string,) if isinstance(message.string, str) else message.string
+        strings = _strings(message)
         if message.fuzzy:
             found.append(f"fuzzy: {message.id!r}")
         elif not strings or not all(strings):
@@ -125,5 +125,14 @@ def _is_compiled(path: Path, catalog: Catalog) -> bool:
     if not compiled.exists():
         return False
     with compiled.open("rb") as file:
-        texts = {_key(message): message.string for message in read_mo(file) if message.id}
-    return texts == {_key(message): message.string for message in catalog if message.id}
+        return _texts_of(read_mo(file)) == _texts_of(catalog)
+
+
+def _texts_of(catalog: Catalog) -> dict[Key, tuple[str, ...]]:
+    """Translations by key; only the singular's key, as compiled catalogues hold it."""
+    return {_key(message): _strings(message) for message in catalog if message.id}
+
+
+def _strings(message: Message) -> tuple[str, ...]:
+    string = message.string
+    return (string,) if isinstance(string, str) else tuple(string or ())

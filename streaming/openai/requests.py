@@ -120,6 +120,8 @@ def parse(body: bytes) -> ChatCompletionRequest:
 def _invalid(error: msgspec.ValidationError) -> BadRequest:
     what, _, where = str(error).partition(" - at `$")
     param = where.rstrip("`").lstrip(".") or None
+    if param == "[...]":  # msgspec's word for "somewhere", in fields that are not ours
+        param = None
     if missing := re.search(r"missing required field `(\w+)`", what):
         param = f"{param}.{missing.group(1)}" if param else missing.group(1)
     return BadRequest(f"{what}{f' ({param})' if param else ''}.", param=param)

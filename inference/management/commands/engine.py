@@ -54,7 +54,8 @@ async def _serve(release: Release, replica: str) -> None:
     serving = asyncio.create_task(host.run())
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(name, serving.cancel)
+        # Told twice, as by a terminal and a supervisor, it still stops in order.
+        loop.add_signal_handler(name, lambda: serving.cancelling() or serving.cancel())
     try:
         await serving
     except asyncio.CancelledError:

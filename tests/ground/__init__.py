@@ -1,0 +1,1 @@
+"""What the tests stand on: real Valkey, real PostgreSQL, and the platform's own processes."""

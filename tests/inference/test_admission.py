@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from pytest_django.fixtures import Settings
+from redis.exceptions import ConnectionError as RedisAway
+
+from inference import queue, redis_keys
+from inference.engine.protocol import Sampling
+from inference.messages import QueuedRequest
+from inference.models import Generation, Route, State
+from inference.pipeline.admission import Admission
+from inference.services import catalog, generations
+from kernel.database import database
+from kernel.errors import (
+    BadRequest,
+    ContextLengthExceeded,
+    ModelNotFound,
+    PlatformError,
+    QueueFull,
+    Unavailable,
+)
+from kernel.redis import Client
+from tenants import scope
+from tenants.principal import Principal
+from tests.inference.making import START, Records, StoppedClock
+
+CLOCK = StoppedClock()
+ADA = Principal("ten_a", "service_account", "sva_a", key_id="key_a")
+
+
+def asking(text: str = "hi there", **fields: Any) -> Admission:
+    """For the release of `records`, whose context is 64 tokens; the role is a token as well."""
+    values: dict[str, Any] = {
+        "principal": ADA,
+        "model": "fake",
+        "messages": [{"role": "user", "content": text}],
+        "sampling": Sampling(max_tokens=1, temperature=0.5),
+        "max_tokens": None,
+        "now": START,
+    }
+    return Admission(**values | fields)
+
+
+def every_generation() -> list[Generation]:
+    with scope.whole_platform():
+        return list(Generation.objects.all())
+
+
+async def test_what_is_admitted_is_recorded_queued_and_told(
+    redis: Client, records: Records
+) -> None:
+    admission = asking(max_tokens=5, conversation_id="cnv_a")
+    admitted = await generations.admit(admission, CLOCK)
+    assert (admitted.tenant_id, admitted.model, admitted.prompt_tokens) == ("ten_a", "fake", 3)
+    (found,) = await database(every_generation)
+    assert (found.id, found.tenant_id) == (admitted.generation_id, "ten_a")
+    assert (found.principal, found.key_id) == ("service_account:sva_a", "key_a")
+    assert (found.state, found.prompt_tokens, found.conversation_id) == ("open", 3, "cnv_a")
+    taken = await queue.claim(redis, "rel_a", "inc_a")
+    assert taken is not None
+    assert taken.engine_request.cache_salt == "ten_a"
+    assert taken.engine_request.sampling == Sampling(max_tokens=5, temperature=0.5)
+
+
+@pytest.mark.parametrize(
+    ("words", "max_tokens", "given"),
+    [(3, None, 30), (50, None, 13), (3, 60, 60), (62, None, 1), (62, 1, 1)],
+)
+async def test_an_answer_gets_what_was_asked_the_default_or_what_is_left(
+    redis: Client, records: Records, settings: Settings, words: int, max_tokens: int, given: int
+) -> None:
+    settings.DEFAULT_MAX_TOKENS = 30
+    admission = asking("word " * words, max_tokens=max_tokens)
+    await generations.admit(admission, CLOCK)
+    assert admission.request is not None
+    assert admission.request.engine_request.sampling.max_tokens == given
+
+
+@pytest.mark.parametrize(
+    ("admission", "kind", "param"),
+    [
+        (asking(model="unknown"), ModelNotFound, "model"),
+        (asking(model="fake\u0000"), ModelNotFound, "model"),
+        (asking("word " * 63), ContextLengthExceeded, "messages"),
+        (asking("x" * 64 * 16 + "x"), ContextLengthExceeded, "messages"),
+        (asking("word", max_tokens=63), ContextLengthExceeded, "max_tokens"),
+        (asking(messages=[]), BadRequest, "messages"),
+    ],
+)
+async def test_what_is_refused_leaves_nothing_behind(
+    redis: Client, records: Records, admission: Admission, kind: type[PlatformError], param: str
+) -> None:
+    with pytest.raises(kind) as refused:
+        await generations.admit(admission, CLOCK)
+    assert type(refused.value) is kind
+    assert refused.value.param == param
+    assert await database(every_generation) == []
+    assert await redis.keys("*") == []
+
+
+async def test_a_route_that_was_switched_off_is_unknown(redis: Client, records: Records) -> None:
+    def switch_off() -> None:
+        Route.objects.update(is_active=False)
+
+    await database(switch_off)
+    catalog.forget()
+    with pytest.raises(ModelNotFound):
+        await generations.admit(asking(), CLOCK)
+
+
+async def test_a_full_queue_settles_what_it_refused(
+    redis: Client, records: Records, settings: Settings
+) -> None:
+    settings.QUEUE_LIMIT = 1
+    await generations.admit(asking(), CLOCK)
+    with pytest.raises(QueueFull):
+        await generations.admit(asking(), CLOCK)
+    found = {each.state: each for each in await database(every_generation)}
+    assert found[State.FAILED].error_code == "queue_full"
+    assert found[State.FAILED].output_tokens == 0
+    assert set(found) == {State.OPEN, State.FAILED}
+
+
+async def test_redis_away_settles_what_could_not_be_queued(
+    redis: Client, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: object) -> int:
+        raise RedisAway("gone")
+
+    monkeypatch.setattr(queue, "enqueue", away)
+    with pytest.raises(Unavailable) as refused:
+        await generations.admit(asking(), CLOCK)
+    assert refused.value.retry_after_s
+    (found,) = await database(every_generation)
+    assert (found.state, found.error_code) == (State.FAILED, "service_unavailable")
+
+
+async def test_a_client_that_leaves_while_it_is_admitted_leaves_no_request_waiting(
+    redis: Client, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queued, enqueue = asyncio.Event(), queue.enqueue
+
+    async def slow(redis: Client, request: QueuedRequest) -> int:
+        place = await enqueue(redis, request)
+        queued.set()
+        await asyncio.sleep(3600)
+        return place
+
+    monkeypatch.setattr(queue, "enqueue", slow)
+    admitting = asyncio.create_task(generations.admit(asking(), CLOCK))
+    await queued.wait()
+    admitting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await admitting
+    assert await redis.zcard(redis_keys.queue("rel_a")) == 0
+    (found,) = await database(every_generation)
+    assert found.state == State.CANCELLED
+
+
+async def test_cancelling_what_waits_takes_it_out_and_settles_it_once(
+    redis: Client, records: Records
+) -> None:
+    admitted = await generations.admit(asking(), CLOCK)
+    await generations.cancel(admitted, CLOCK)
+    await generations.cancel(admitted, CLOCK)
+    assert await queue.claim(redis, "rel_a", "inc_a") is None
+    (found,) = await database(every_generation)
+    assert (found.state, found.output_tokens) == (State.CANCELLED, 0)
+
+
+async def test_cancelling_what_runs_tells_its_replica(redis: Client, records: Records) -> None:
+    admitted = await generations.admit(asking(), CLOCK)
+    await queue.claim(redis, "rel_a", "inc_a")
+    await generations.cancel(admitted, CLOCK)
+    assert await redis.llen(redis_keys.control("inc_a")) == 1
+    assert 0 < await redis.ttl(redis_keys.control("inc_a")) <= 60

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from pytest_django.fixtures import Settings
+
+from inference import control, queue, redis_keys, registry
+from inference.engine.fake import FakeEngine
+from inference.engine.protocol import EngineDead, EngineRequest
+from inference.host import engine_host
+from inference.host.engine_host import EngineHost
+from inference.messages import Cancel, QueuedRequest, ReplicaRecord, encode
+from inference.models import Generation
+from kernel.database import database
+from kernel.redis import Client
+from tests.inference.making import Records, StoppedClock, request
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+    monkeypatch.setattr(engine_host, "BLOCK_S", 0.1)
+    settings.REPLICA_TIMEOUT_S = 1
+
+
+def host_of(engine: FakeEngine, redis: Client) -> EngineHost:
+    return EngineHost(
+        engine, redis, StoppedClock(), replica="engine", release_id="rel_a", release_name="fake"
+    )
+
+
+@asynccontextmanager
+async def hosting(engine: FakeEngine, redis: Client) -> AsyncIterator[asyncio.Task[None]]:
+    """A ready host; stopped at the end as by SIGTERM."""
+    task = asyncio.create_task(host_of(engine, redis).run())
+    while not any(each.state == "ready" for each in await registry.replicas(redis)):
+        await asyncio.sleep(0.005)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def quick(itl_s: float = 0.001) -> FakeEngine:
+    return FakeEngine(ttft_s=0.001, itl_s=itl_s)
+
+
+async def queued(redis: Client, records: Records, max_tokens: int = 8) -> QueuedRequest:
+    asked = request(max_tokens=max_tokens)
+    await database(records.open, asked)
+    await queue.enqueue(redis, asked)
+    return asked
+
+
+async def ended(records: Records, asked: QueuedRequest) -> Generation:
+    while (found := await database(records.of, asked)).settled_at is None:
+        await asyncio.sleep(0.005)
+    return found
+
+
+async def replica(redis: Client) -> ReplicaRecord:
+    (found,) = await registry.replicas(redis)
+    return found
+
+
+async def test_it_is_ready_only_when_it_has_made_a_token(redis: Client, records: Records) -> None:
+    states: list[str] = []
+
+    class Watched(FakeEngine):
+        async def start(self) -> None:
+            states.append((await replica(redis)).state)
+            await super().start()
+
+        def submit(self, request: EngineRequest):  # type: ignore[no-untyped-def]
+            states.append("warm-up")
+            return super().submit(request)
+
+    async with hosting(Watched(ttft_s=0.001, itl_s=0.001), redis):
+        found = await replica(redis)
+        assert (found.state, found.output_tokens, found.running) == ("ready", 1, 0)
+    assert states == ["loading", "warm-up"]
+
+
+async def test_it_serves_what_waits_and_what_comes(redis: Client, records: Records) -> None:
+    waiting = [await queued(redis, records) for _ in range(20)]
+    async with hosting(quick(), redis):
+        coming = await queued(redis, records)
+        for each in (*waiting, coming):
+            found = await ended(records, each)
+            assert (found.state, found.output_tokens) == ("finished", 8)
+
+
+async def test_it_takes_no_more_than_its_engine_can_start(
+    redis: Client, records: Records, settings: Settings
+) -> None:
+    settings.ENGINE_MAX_RUNNING = 3
+    for _ in range(5):
+        await queued(redis, records, max_tokens=256)
+    async with hosting(quick(itl_s=0.05), redis):
+        while len(await registry.unsettled(redis, (await replica(redis)).incarnation)) < 3:
+            await asyncio.sleep(0.005)
+        await asyncio.sleep(0.1)
+        assert await redis.zcard(redis_keys.queue("rel_a")) == 2
+
+
+async def test_a_cancel_reaches_the_generation(redis: Client, records: Records) -> None:
+    async with hosting(quick(itl_s=0.05), redis):
+        asked = await queued(redis, records, max_tokens=256)
+        while not (holder := await redis.get(redis_keys.lease(asked.generation_id))):
+            await asyncio.sleep(0.005)
+        await control.send(redis, holder.decode(), Cancel(asked.generation_id))
+        found = await ended(records, asked)
+        assert found.state == "cancelled"
+        assert found.output_tokens < 256
+
+
+async def test_stopped_it_leaves_nothing_but_what_waits(redis: Client, records: Records) -> None:
+    async with hosting(quick(itl_s=0.05), redis) as task:
+        running = await queued(redis, records, max_tokens=256)
+        while not await redis.exists(redis_keys.lease(running.generation_id)):
+            await asyncio.sleep(0.005)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    waiting = await queued(redis, records)
+    found = await database(records.of, running)
+    assert (found.state, found.error_code) == ("failed", "engine_stopped")
+    assert await registry.replicas(redis) == []
+    assert await redis.smembers(redis_keys.REPLICAS) == set()
+    assert not await redis.keys(redis_keys.running("*"))
+    async with hosting(quick(), redis):
+        assert (await ended(records, waiting)).state == "finished"
+
+
+async def test_a_claim_that_was_on_its_way_when_it_stopped_is_not_forgotten(
+    redis: Client, records: Records
+) -> None:
+    async with hosting(quick(), redis) as task:
+        incarnation = (await replica(redis)).incarnation
+        late = await queued(redis, records)
+        await ended(records, late)
+        # As if Redis had given it out and the reply had not arrived.
+        await redis.hset(redis_keys.running(incarnation), late.generation_id, encode(late))
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert await registry.lost(redis) == {incarnation}
+
+
+@pytest.mark.parametrize("answering", [True, False])
+async def test_an_engine_that_dies_ends_the_host_with_an_error(
+    redis: Client, records: Records, answering: bool
+) -> None:
+    engine = quick(itl_s=0.02)
+    async with hosting(engine, redis) as task:
+        asked = await queued(redis, records, max_tokens=256) if answering else None
+        if asked is not None:
+            while not await redis.exists(redis_keys.lease(asked.generation_id)):
+                await asyncio.sleep(0.005)
+        await engine.stop()
+        with pytest.raises(EngineDead):
+            await task
+        if asked is not None:
+            assert (await database(records.of, asked)).state == "failed"
+        assert await registry.replicas(redis) == []
+
+
+async def test_an_engine_that_makes_no_token_never_gets_ready(
+    redis: Client, records: Records
+) -> None:
+    class Mute(FakeEngine):
+        async def restore(self, request, output_token_ids):  # type: ignore[no-untyped-def]
+            return
+            yield
+
+    with pytest.raises(EngineDead, match="warm-up"):
+        await host_of(Mute(ttft_s=0, itl_s=0), redis).run()
+    assert all(each.state == "loading" for each in await registry.replicas(redis))

@@ -1,0 +1,1 @@
+"""Over real sockets, against the platform's own processes."""

@@ -1,0 +1,183 @@
+"""What may be asked for over the API, field by field."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kernel.errors import BadRequest
+from streaming.openai import requests
+
+SAY = [{"role": "user", "content": "hi"}]
+HUGE = "9" * 5000
+
+
+def body(**fields: Any) -> bytes:
+    return json.dumps({"model": "fake", "messages": SAY} | fields).encode()
+
+
+def with_raw(field: str, value: str) -> bytes:
+    return body()[:-1] + f', "{field}": {value}}}'.encode()
+
+
+def checked(raw: bytes) -> requests.ChatCompletionRequest:
+    """Everything that a view asks of a request before it admits it."""
+    asked = requests.parse(raw)
+    asked.sampling()
+    asked.template_messages()
+    return asked
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"{",
+        b'{"model": "fake"} {}',
+        b'{"model": "\xff"}',
+        b"[" * 100_000,
+        body()[:-1] + b', "x": ' + b"[" * 50_000 + b"]" * 50_000 + b"}",
+        body(messages=[{"role": "user", "content": "\ud800"}]),
+        with_raw("temperature", "NaN"),
+    ],
+    ids=["empty", "cut", "trailing", "utf-8", "deep", "deep inside", "surrogate", "NaN"],
+)
+def test_what_is_not_json(raw: bytes) -> None:
+    with pytest.raises(BadRequest) as refused:
+        checked(raw)
+    assert (refused.value.code, refused.value.http_status) == ("invalid_json", 400)
+
+
+@pytest.mark.parametrize(
+    ("raw", "param"),
+    [
+        (b"[]", None),
+        (b"null", None),
+        (b'"text"', None),
+        (b'{"model": "fake"}', "messages"),
+        (b'{"messages": [{"role": "user", "content": "hi"}]}', "model"),
+        (body(model=""), "model"),
+        (body(model=5), "model"),
+        (body(messages=[]), "messages"),
+        (body(messages="hi"), "messages"),
+        (body(messages=[{"role": "user", "content": "a"}] * 2049), "messages"),
+        (body(messages=[{"role": "pirate", "content": "a"}]), "messages[0].role"),
+        (body(messages=[*SAY, {"role": "user"}]), "messages[1].content"),
+        (body(messages=[{"role": "user", "content": 5}]), "messages[0].content"),
+        (body(messages=[{"role": "assistant", "content": None}]), "messages[0].content"),
+        (body(temperature=2.1), "temperature"),
+        (body(temperature="warm"), "temperature"),
+        (with_raw("temperature", "1e999"), None),
+        (body(top_p=0), "top_p"),
+        (body(presence_penalty=-3), "presence_penalty"),
+        (body(frequency_penalty=3), "frequency_penalty"),
+        (body(max_tokens=0), "max_tokens"),
+        (body(max_tokens=True), "max_tokens"),
+        (body(max_tokens=1.5), "max_tokens"),
+        (body(max_completion_tokens=-1), "max_completion_tokens"),
+        (with_raw("max_tokens", "9" * 400), "max_tokens"),
+        (with_raw("seed", HUGE), None),
+        (with_raw("unknown", HUGE), None),
+        (body(seed=2**63), "seed"),
+        (body(stream="yes"), "stream"),
+        (body(stream_options=[]), "stream_options"),
+        (body(stop=["a"] * 5), "stop"),
+        (body(stop=[""]), "stop[0]"),
+        (body(stop="x" * 257), "stop"),
+    ],
+)
+def test_what_has_the_wrong_form_names_the_field(raw: bytes, param: str | None) -> None:
+    with pytest.raises(BadRequest) as refused:
+        checked(raw)
+    assert refused.value.code == "invalid_request"
+    assert refused.value.param == param
+    assert len(refused.value.message) < 200
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("tools", [{"type": "function"}]),
+        ("tool_choice", "required"),
+        ("functions", [{}]),
+        ("response_format", {"type": "json_object"}),
+        ("logprobs", True),
+        ("top_logprobs", 3),
+        ("logit_bias", {"5": 1}),
+        ("n", 2),
+        ("n", True),
+        ("n", "1"),
+        ("modalities", ["text", "audio"]),
+        ("audio", {"voice": "x"}),
+        ("web_search_options", {}),
+    ],
+)
+def test_what_would_change_the_answer_and_is_not_offered_is_refused(
+    field: str, value: object
+) -> None:
+    with pytest.raises(BadRequest) as refused:
+        checked(body(**{field: value}))
+    assert (refused.value.code, refused.value.param) == ("unsupported_value", field)
+
+
+def test_values_that_mean_not_used_are_taken() -> None:
+    for name, unused in requests.NOT_OFFERED.items():
+        for value in unused:
+            checked(body(**{name: value}))
+
+
+def test_content_of_other_types_than_text_is_refused() -> None:
+    parts = [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "x"}}]
+    with pytest.raises(BadRequest) as refused:
+        checked(body(messages=[*SAY, {"role": "user", "content": parts}]))
+    assert (refused.value.code, refused.value.param) == ("unsupported_value", "messages[1].content")
+
+
+def test_messages_reach_the_template_as_role_and_text() -> None:
+    asked = checked(
+        body(
+            messages=[
+                {"role": "developer", "content": "be brief"},
+                {"role": "user", "content": [{"type": "text", "text": "a"}] * 2, "name": "ada"},
+                {"role": "assistant", "content": "\u0000 {{ x }}"},
+            ]
+        )
+    )
+    assert asked.template_messages() == [
+        {"role": "system", "content": "be brief"},
+        {"role": "user", "content": "aa"},
+        {"role": "assistant", "content": "\u0000 {{ x }}"},
+    ]
+
+
+def test_how_to_sample_is_taken_over() -> None:
+    asked = checked(
+        body(
+            temperature=0,
+            top_p=0.5,
+            presence_penalty=1,
+            frequency_penalty=-1,
+            seed=7,
+            stop="end",
+            max_tokens=5,
+            max_completion_tokens=6,
+            user="someone",
+            unknown={"deep": [1]},
+        )
+    )
+    sampling = asked.sampling()
+    assert (sampling.temperature, sampling.top_p, sampling.seed) == (0, 0.5, 7)
+    assert (sampling.presence_penalty, sampling.frequency_penalty) == (1, -1)
+    assert sampling.stop == ("end",)
+    assert asked.answer_tokens == 6
+
+
+def test_what_is_not_said_has_openais_defaults() -> None:
+    asked = checked(body(stop="", temperature=None, max_tokens=None))
+    sampling = asked.sampling()
+    assert (sampling.temperature, sampling.top_p, sampling.seed) == (1.0, 1.0, None)
+    assert sampling.stop == ()
+    assert asked.answer_tokens is None
+    assert not asked.stream
