@@ -131,10 +131,31 @@ def engines_of(releases: Iterable[str]) -> list[Service]:
     ]
 
 
+def web_command(host: str, port: int) -> tuple[str, ...]:
+    """The web process: Daphne with backpressure and drain."""
+    options = {
+        "--bind": host,
+        "--port": port,
+        "--high-water": settings.WEB_HIGH_WATER_BYTES,
+        "--send-buffer": settings.WEB_SEND_BUFFER_BYTES,
+        "--stall-timeout": settings.WEB_STALL_TIMEOUT_S,
+        "--drain-grace": settings.DRAIN_GRACE_S,
+        # The application refuses with an error of its own shape; this is for what is far beyond.
+        "--max-body": 2 * settings.MAX_BODY_BYTES,
+        "--verbosity": 0,
+    }
+    arguments = [str(part) for option in options.items() for part in option]
+    return (sys.executable, "-m", "web.backpressure", *arguments, "config.asgi:application")
+
+
 def web() -> Service:
-    address = ("-b", settings.HOST, "-p", str(settings.PORT), "-v", "0")
-    command = (sys.executable, "-m", "daphne", *address, "config.asgi:application")
-    return Service("web", command, grace_s=10.0, on_exit=forget_metrics)
+    """Its grace is the drain's, and time for what is cancelled then."""
+    return Service(
+        "web",
+        web_command(settings.HOST, settings.PORT),
+        grace_s=settings.DRAIN_GRACE_S + 5.0,
+        on_exit=forget_metrics,
+    )
 
 
 def worker() -> Service:
