@@ -29,11 +29,15 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """What an answer had come to when it was taken out of an engine; it goes on from there."""
+    """What an answer had come to when it was taken out of an engine; it goes on from there.
+
+    consumed: how far its furthest reader had read
+    """
 
     token_ids: list[int]
     text: str
     cached_tokens: int = 0
+    consumed: int = 0
 
 
 class QueuedRequest(msgspec.Struct, frozen=True):
