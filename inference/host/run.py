@@ -46,6 +46,7 @@ class Run:
         if progress := request.progress:
             tail.seq, flow.consumed = len(progress.token_ids), progress.consumed
             tail.text.append(progress.text)
+            tail.pending_text.append(progress.pending)
             tail.token_ids.extend(progress.token_ids)
             run.cached_tokens = progress.cached_tokens
         return run
@@ -66,7 +67,11 @@ class Run:
     def resumable(self) -> QueuedRequest:
         """The request that goes on from here."""
         progress = Progress(
-            list(self.tail.token_ids), self.text, self.cached_tokens, self.flow.consumed
+            token_ids=list(self.tail.token_ids),
+            text=self.text,
+            cached_tokens=self.cached_tokens,
+            pending="".join(self.tail.pending_text),
+            consumed=self.flow.consumed,
         )
         return msgspec.structs.replace(self.request, progress=progress)
 

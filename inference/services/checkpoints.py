@@ -104,7 +104,7 @@ async def give_up(redis: Client, clock: Clock, tenant_id: str, generation_id: st
     if kept is None:
         return False
     request, _ = kept
-    final = Finished(request.seq, "", "cancelled", request.usage)
+    final = Finished(request.seq, request.pending, "cancelled", request.usage)
     closed = await scripts.run(
         redis,
         "end_suspended",

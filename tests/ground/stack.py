@@ -15,7 +15,7 @@ from typing import Any
 import redis
 
 from inference import messages, redis_keys
-from inference.messages import Entry, Finished, ReplicaRecord, Suspended, Tokens
+from inference.messages import Entry, Finished, ReplicaRecord, Tokens
 from tests.environment import ROOT
 from tests.ground.processes import Child, wait_until
 from tests.ground.stores import Store, environment
@@ -169,7 +169,7 @@ class Stack:
             if isinstance(entry, Tokens):
                 assert entry.seq - len(entry.token_ids) == seq, "the log has a gap"
                 seq = entry.seq
-            if isinstance(entry, Tokens | Suspended | Finished):
+            if isinstance(entry, Tokens | Finished):
                 text.append(entry.text)
         return "".join(text), seq
 
