@@ -110,6 +110,7 @@ async def requeue(redis: Client, request: QueuedRequest) -> bool:
             messages.encode(request),
             int(request.admitted_at * 1_000_000),
             _reserve_s(),
+            settings.QUEUE_TIMEOUT_S * 1_000_000 // 2,
         ],
     )
     return bool(done == 1)

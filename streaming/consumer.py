@@ -85,7 +85,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                 reading.has_read(message.seq)
         elif isinstance(message, Stop):
             if reading := self._answers.get(message.generation):
-                self._start(generations.cancel(reading.admitted, CLOCK))
+                self._start(_cancel(reading.admitted))
         elif self._asked >= ANSWERS_AT_ONCE:
             busy = BadRequest("Too many answers at once.", code="too_many_answers")
             await self._emit(events.failed(busy, ref=message.ref))
@@ -155,9 +155,12 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     async def _resume(self, message: Resume, told: dict[str, Any]) -> None:
         told["generation"] = message.generation
-        if message.generation in self._answers:
-            raise BadRequest("This socket receives that answer already.", code="already_reading")
         found = await resume(await self._principal(), message.generation, message.after_seq)
+        # From here to its place among the answers nothing waits, so of two only one gets there.
+        if message.generation in self._answers:
+            # The one that it receives has not ended.
+            del told["generation"]
+            raise BadRequest("This socket receives that answer already.", code="already_reading")
         admitted = _with_mark(found.admitted, message.high_water_tokens)
         resumed = events.resumed(
             message.ref,
@@ -204,6 +207,11 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             await self._emit(events.tokens(generation_id, frame.seq, frame.text))
         if isinstance(frame.final, Finished):
             await self._emit(events.finished(generation_id, frame.final))
+
+
+async def _cancel(admitted: Admitted) -> None:
+    """Once said, a stop holds, though the socket closes right behind it."""
+    await asyncio.shield(generations.cancel(admitted, CLOCK))
 
 
 def _with_mark(admitted: Admitted, high_water_tokens: int | None) -> Admitted:

@@ -104,7 +104,7 @@ async def cancel(admitted: Admitted, clock: Clock) -> None:
 
 
 async def _withdraw(request: QueuedRequest, clock: Clock) -> bool:
-    final = Finished(request.seq, "", "cancelled", request.usage)
+    final = Finished(request.seq, request.pending, "cancelled", request.usage)
     if not await queue.withdraw(client(), request, final):
         return False
     outcome = Outcome(request.tenant_id, request.generation_id, request.text, final)
