@@ -72,6 +72,17 @@ def claim(identity: Identity, principal: Principal, generation_id: str, *, now: 
     made.save()
 
 
+def answer_to(identity: Identity, principal: Principal, *, now: datetime) -> str | None:
+    """The generation that answers this very request already, within the tenant's scope."""
+    found: ReplayKey | None = ReplayKey.objects.filter(
+        principal=principal.name,
+        key_digest=identity.key_digest,
+        body_digest=identity.body_digest,
+        expires_at__gt=now,
+    ).first()
+    return found.generation_id if found and not _has_failed(found.generation_id) else None
+
+
 def _has_failed(generation_id: str) -> bool:
     broken_off = (State.FAILED, State.CANCELLED)
     return Generation.objects.filter(id=generation_id, state__in=broken_off).exists()
