@@ -26,6 +26,7 @@ from kernel.errors import BadRequest, PlatformError
 from kernel.redis import OUTAGE
 from streaming import answer, events
 from streaming.answer import Answer, Frame, Stopwatch
+from streaming.draining import Drain, Restarting
 from streaming.events import Ack, Message, Ping, Resume, Send, Stop
 from streaming.resuming import resume
 from streaming.services.asking import ask, asked_before, say
@@ -39,6 +40,7 @@ log = logging.getLogger(__name__)
 CLOCK = SystemClock()
 NOT_SIGNED_IN = 4401
 NO_TENANT = 4403
+RESTARTING = 1012
 MODELS_POLL_S = 1.0
 ANSWERS_AT_ONCE = 8
 
@@ -48,8 +50,10 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         self._tasks: set[asyncio.Task[None]] = set()
         self._answers: dict[str, Answer] = {}
+        self._asked = 0
 
     async def connect(self) -> None:
+        self._drain = Drain(self.scope)
         await self.accept()
         if isinstance(self.scope["user"], AnonymousUser):
             await self.close(NOT_SIGNED_IN)
@@ -82,14 +86,15 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         elif isinstance(message, Ping):
             await self._emit(events.pong(message.ref))
         elif isinstance(message, Stop):
+            self._asked += 1
             self._start(self._telling_errors(message, self._stop))
-        elif len(self._answers) >= ANSWERS_AT_ONCE:
+        elif self._asked >= ANSWERS_AT_ONCE:
             busy = BadRequest("Too many answers at once.", code="too_many_answers")
             await self._emit(events.failed(busy, ref=message.ref))
-        elif isinstance(message, Resume):
-            self._start(self._telling_errors(message, self._resume))
         else:
-            self._start(self._telling_errors(message, self._answer))
+            self._asked += 1
+            work = self._resume if isinstance(message, Resume) else self._answer
+            self._start(self._telling_errors(message, work))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -112,6 +117,9 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                 models = await catalog.model_states()
             except OUTAGE:
                 models = await catalog.all_down()
+            if self._drain.has_begun and not self._asked:
+                await self.close(RESTARTING)
+                return
             if models != known:
                 greet = events.hello if known is None else events.models_changed
                 await self._emit(greet(models))
@@ -125,8 +133,12 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             await work(message, told)
         except SignedOut:
             await self.close(NOT_SIGNED_IN)
+        except Restarting:
+            await self.close(RESTARTING)
         except Exception as error:  # noqa: BLE001 - told to the client, and logged where unforeseen
             await self._emit(events.failed(as_platform_error(error), **told))
+        finally:
+            self._asked -= 1
 
     async def _answer(self, message: Send, told: dict[str, Any]) -> None:
         principal = await self._principal()
@@ -173,7 +185,9 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         greeting: events.Event,
         stopwatch: Stopwatch | None,
     ) -> None:
-        reading_it = answer.reading(admitted, CLOCK, transport="websocket", after=after)
+        reading_it = answer.reading(
+            admitted, CLOCK, transport="websocket", after=after, drain=self._drain
+        )
         async with reading_it as reading:
             self._answers[admitted.generation_id] = reading
             try:

@@ -12,6 +12,7 @@ from kernel.clock import Clock
 from kernel.errors import Unavailable
 from streaming import answer, sse
 from streaming.answer import Frame, Stopwatch
+from streaming.draining import Drain
 from streaming.openai import responses
 from streaming.waiting import QueueWatch
 from web.errors import as_platform_error
@@ -30,13 +31,19 @@ class Wanted:
 
 
 async def events(
-    admitted: Admitted, clock: Clock, wanted: Wanted, *, after: Position | None = None
+    admitted: Admitted,
+    clock: Clock,
+    wanted: Wanted,
+    *,
+    drain: Drain,
+    after: Position | None = None,
 ) -> AsyncGenerator[bytes, None]:
     """The events of an answer, behind a position or from its beginning. Never raises: what breaks
     off ends with an error event and without `[DONE]`.
     """
     stopwatch = Stopwatch(admitted, clock, "sse") if after is None else None
-    async with answer.reading(admitted, clock, transport="sse", after=after) as reading:
+    reading_it = answer.reading(admitted, clock, transport="sse", after=after, drain=drain)
+    async with reading_it as reading:
         if (after or BEGINNING)[0] == 0:
             yield sse.event(responses.chunk(admitted, {"role": "assistant", "content": ""}))
         else:

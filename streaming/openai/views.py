@@ -13,6 +13,7 @@ from kernel.database import database
 from kernel.errors import BadRequest, InternalError, NotFound
 from streaming import answer, resuming, sse
 from streaming.answer import Stopwatch
+from streaming.draining import Drain
 from streaming.openai import requests, responses, stream
 from streaming.openai.requests import ChatCompletionRequest, StreamOptions
 from streaming.openai.stream import Wanted
@@ -43,7 +44,9 @@ async def chat_completions(request: HttpRequest) -> HttpResponseBase:
     asked = requests.parse(request.body)
     admission = _admission(asked, principal, _identity(request))
     admitted = await generations.admit(admission, CLOCK)
-    response = await (_streamed(asked, admitted) if asked.stream else _whole(admitted))
+    response = await (
+        _streamed(request, asked, admitted) if asked.stream else _whole(request, admitted)
+    )
     response.headers["X-Generation-Id"] = admitted.generation_id
     if admitted.generation_id != admission.generation_id:
         response.headers["X-Replayed"] = "true"
@@ -63,7 +66,9 @@ async def generation_events(request: HttpRequest, generation_id: str) -> HttpRes
     principal = await _authenticate(request)
     resumption = await resuming.resume(principal, generation_id, requests.position(request))
     wanted = Wanted(include_usage=True, include_queue=True, include_gaps=True)
-    events = stream.events(resumption.admitted, CLOCK, wanted, after=resumption.after)
+    events = stream.events(
+        resumption.admitted, CLOCK, wanted, after=resumption.after, drain=Drain.of(request)
+    )
     response = sse.EventStream(await anext(events), events)
     response.headers["X-Generation-Id"] = generation_id
     return response
@@ -111,9 +116,10 @@ def _admission(
     )
 
 
-async def _whole(admitted: Admitted) -> HttpResponseBase:
+async def _whole(request: HttpRequest, admitted: Admitted) -> HttpResponseBase:
     text, stopwatch = [], Stopwatch(admitted, CLOCK, "json")
-    async with answer.reading(admitted, CLOCK, transport="json") as reading:
+    drain = Drain.of(request)
+    async with answer.reading(admitted, CLOCK, transport="json", drain=drain) as reading:
         async for frame in reading:
             if frame is None:
                 continue
@@ -126,9 +132,11 @@ async def _whole(admitted: Admitted) -> HttpResponseBase:
     raise InternalError("The answer ended without an end.")
 
 
-async def _streamed(asked: ChatCompletionRequest, admitted: Admitted) -> HttpResponseBase:
+async def _streamed(
+    request: HttpRequest, asked: ChatCompletionRequest, admitted: Admitted
+) -> HttpResponseBase:
     options = asked.stream_options or StreamOptions()
     wanted = Wanted(include_usage=options.include_usage, include_queue=options.include_queue)
-    events = stream.events(admitted, CLOCK, wanted)
+    events = stream.events(admitted, CLOCK, wanted, drain=Drain.of(request))
     # Begun here, so that it is closed, and its reader gone, even if nobody ever reads on.
     return sse.EventStream(await anext(events), events)

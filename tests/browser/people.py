@@ -43,7 +43,7 @@ class People:
 
     def _on_console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
-            self.errors.append(message.text)
+            self.errors.append(f"{message.text} {message.location['url']}")
 
     async def close(self) -> None:
         for context in self._contexts:

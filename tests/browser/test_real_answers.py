@@ -19,6 +19,7 @@ pytestmark = [*BROWSER, pytest.mark.model]
 
 # Enough of an answer for a picture, or all there is.
 LONG_ENOUGH = "(([state, text]) => text.length > 500 || state !== 'streaming')(window.seen.at(-1))"
+QUESTION = "Write a short text about how a river shapes its valley."
 MESSAGES = "SELECT * FROM streaming_message WHERE conversation_id = ? ORDER BY created_at, id"
 
 
@@ -38,8 +39,11 @@ async def test_a_person_signs_in_asks_and_watches_the_answer_grow(
     await expect(page.get_by_test_id("tenant")).to_have_text("Acme")
     await expect(page.get_by_test_id("model")).to_have_value(bundled.NAME)
     await chat.watch()
-    await chat.send("Write a short text about how a river shapes its valley.")
+    await chat.send(QUESTION)
     await chat.reaches("streaming")
+    # Its first words are what the conversation is called, at once and wherever it is listed.
+    await expect(page.get_by_role("heading", level=1)).to_have_text(QUESTION)
+    await expect(page.get_by_role("link", name=QUESTION)).to_be_visible()
     await page.wait_for_function(LONG_ENOUGH)
     await screenshots.take(page, "chat")
     await chat.reaches("finished")
@@ -50,7 +54,7 @@ async def test_a_person_signs_in_asks_and_watches_the_answer_grow(
     assert all(later.startswith(earlier) for earlier, later in pairwise(texts[:10]))
     conversation = await chat.conversation_id()
     question, answer = model_install.rows(MESSAGES, conversation)
-    assert question["text"] == "Write a short text about how a river shapes its valley."
+    assert question["text"] == QUESTION
     assert await chat.source() == answer["text"]
 
     shown = await chat.text_of(chat.answer).inner_text()
@@ -84,8 +88,11 @@ async def test_stop_ends_the_answer_and_keeps_what_came(
     assert await chat.source() == kept
 
 
-async def test_a_second_question_knows_the_first(people: People, model_install: Install) -> None:
-    page = await people.page(model_install, model_install.tenant("acme")["user"])
+async def test_a_second_question_knows_the_first(
+    people: People, model_install: Install, screenshots: Screenshots
+) -> None:
+    login = model_install.tenant("acme")["user"]
+    page = await people.page(model_install, login, color_scheme="dark")
     chat = await Chat(page).open()
     await chat.send("What is the capital of France?")
     await chat.reaches("finished")
@@ -94,6 +101,7 @@ async def test_a_second_question_knows_the_first(people: People, model_install: 
     await expect(chat.messages).to_have_count(4)
     await chat.reaches("finished")
     assert await chat.conversation_id() == conversation
+    await screenshots.take(page, "dark")
 
     made = model_install.rows(
         "SELECT * FROM inference_generation WHERE conversation_id = ? ORDER BY created_at",

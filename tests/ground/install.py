@@ -50,7 +50,7 @@ class Install:
     def start(self) -> Install:
         """Start it, and return when its web process answers; the engine may still be loading."""
         log = self.folder / "up.log"
-        command = [sys.executable, ROOT / "manage.py", "up"]
+        command = [sys.executable, str(ROOT / "manage.py"), "up"]
         self.up = Child("manage.py up", command, log=log, env=self._env, cwd=ROOT)
         wait_until(self._answers, what="the web process answers", within_s=120)
         self.demo = json.loads(self.manage("demo", "--json"))
@@ -130,6 +130,15 @@ class Install:
         connection.row_factory = sqlite3.Row
         try:
             return [dict(row) for row in connection.execute(query, values)]
+        finally:
+            connection.close()
+
+    def execute(self, statement: str, *values: object) -> None:
+        """Change what the database holds, past the platform."""
+        connection = sqlite3.connect(self.folder / "nehir.sqlite3", timeout=20)
+        try:
+            with connection:
+                connection.execute(statement, values)
         finally:
             connection.close()
 

@@ -34,7 +34,9 @@ def model_folder() -> Path:
 @pytest.fixture(scope="session")
 def loading(model_folder: Path) -> Iterator[Loading]:
     """The whole platform with real vLLM and the real model, from its start on."""
-    with _installed("nehir-model-", engine="vllm") as install:
+    # The chat samples: an answer that does not find its end would take half a minute.
+    brief = {"NEHIR_DEFAULT_MAX_TOKENS": "200"}
+    with _installed("nehir-model-", engine="vllm", **brief) as install:
         loading = Loading(install, bundled.NAME)
         install.wait_until_ready()
         loading.wait()

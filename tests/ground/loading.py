@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 from websockets.sync.client import connect
+from websockets.typing import Origin
 
 from tests.ground.install import LOAD_S, Install
 from tests.ground.processes import wait_until
@@ -65,7 +66,7 @@ class Loading:
         address = self.install.url.replace("http", "ws", 1) + "/ws/chat/"
         headers = {"Cookie": f"sessionid={session}"}
         with connect(
-            address, origin=self.install.url, additional_headers=headers, proxy=None
+            address, origin=Origin(self.install.url), additional_headers=headers, proxy=None
         ) as socket:
             frame: dict[str, Any] = json.loads(socket.recv(timeout=30))
         return frame

@@ -83,6 +83,10 @@ class Child:
         self.send_signal(signal.SIGKILL)  # whatever it may have left behind
         return status
 
+    def wait(self, within_s: float = 30) -> int:
+        """Its exit status once it has ended by itself."""
+        return self._process.wait(within_s)
+
     def output(self) -> str:
         return self.log.read_text(errors="replace")
 

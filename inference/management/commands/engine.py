@@ -68,7 +68,8 @@ def _drain_on_signals(host: EngineHost, serving: asyncio.Task[None]) -> None:
     def stop() -> None:
         nonlocal told
         if told or not host.is_serving:
-            serving.cancel()
+            # Told more often, as by a terminal and a supervisor, it still stops in order.
+            _ = serving.cancelling() or serving.cancel()
         told = True
         host.drain()
 

@@ -1,0 +1,109 @@
+"""A client that leaves stops the engine, wherever its answer is. Seen in the database and in the
+replica's own account, not by a stopwatch: the fake engine would take 12 seconds to the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import httpx
+import pytest
+
+from tests.conftest import OwnStack
+from tests.ground.processes import wait_until
+from tests.ground.stack import Stack
+from tests.integration.asking import CHAT, asking, client_of, streaming
+
+LONG = {"max_tokens": 256}
+
+
+def one_left(stack: Stack, before: set[str]) -> str:
+    """The generation that was admitted since."""
+    query = "SELECT id FROM inference_generation"
+    found = wait_until(
+        lambda: {row["id"] for row in stack.store.rows(query)} - before, what="it is admitted"
+    )
+    (generation_id,) = found
+    return generation_id
+
+
+def ids(stack: Stack) -> set[str]:
+    return {row["id"] for row in stack.store.rows("SELECT id FROM inference_generation")}
+
+
+def cancelled(stack: Stack, generation_id: str) -> int:
+    """It was stopped before its end, and nothing of it is left; the tokens that it made."""
+    found = stack.settled(generation_id)
+    assert (found["state"], found["finish_reason"]) == ("cancelled", "cancelled")
+    stack.wait_until_idle()
+    made: int = found["output_tokens"]
+    assert made < 256
+    return made
+
+
+def test_in_mid_stream(stack: Stack) -> None:
+    with client_of(stack) as client, streaming(client, **LONG) as stream:
+        stream.words(3)
+        generation_id = stream.generation_id
+    assert cancelled(stack, generation_id) >= 3
+
+
+def test_while_a_whole_answer_is_made(stack: Stack) -> None:
+    before = ids(stack)
+    with client_of(stack) as client, pytest.raises(httpx.ReadTimeout):
+        client.post(CHAT, json=asking(**LONG), timeout=0.3)
+    cancelled(stack, one_left(stack, before))
+
+
+async def test_without_reading_a_single_byte(stack: Stack) -> None:
+    before = await asyncio.to_thread(ids, stack)
+    host, port = stack.url.removeprefix("http://").split(":")
+    _reader, writer = await asyncio.open_connection(host, int(port))
+    body = json.dumps(asking(stream=True, **LONG)).encode()
+    head = [
+        f"POST {CHAT} HTTP/1.1",
+        f"Host: {host}:{port}",
+        f"Authorization: Bearer {stack.acme.key}",
+        f"Content-Length: {len(body)}",
+        "",
+        "",
+    ]
+    writer.write("\r\n".join(head).encode() + body)
+    await writer.drain()
+    generation_id = await asyncio.to_thread(one_left, stack, before)
+    # Not a word of goodbye either: the connection is reset.
+    writer.transport.abort()
+    await asyncio.to_thread(cancelled, stack, generation_id)
+
+
+def test_while_it_waits_and_before_its_first_token(own_stack: OwnStack) -> None:
+    # The engine makes a token at its start: the pause before it is only as long as it has to be.
+    stack = own_stack(NEHIR_FAKE_TTFT_MS="3000", NEHIR_ENGINE_MAX_RUNNING="1")
+    with client_of(stack) as client, streaming(client, **LONG) as first:
+        wait_until(stack.unsettled, what="the first is taken")
+        with client_of(stack) as other, streaming(other, **LONG) as second:
+            wait_until(lambda: stack.waiting() == 1, what="the second waits")
+        assert stack.settled(second.generation_id)["state"] == "cancelled"
+        assert stack.waiting() == 0
+        assert stack.unsettled() == [first.generation_id]
+    assert cancelled(stack, first.generation_id) == 0
+
+
+def test_thirty_at_once_do_not_hold_up_the_others(stack: Stack) -> None:
+    clients = [client_of(stack) for _ in range(30)]
+    opened = []
+    for client in clients:
+        request = client.build_request("POST", CHAT, json=asking(stream=True, **LONG))
+        opened.append(client.send(request, stream=True))
+    generation_ids = [response.headers["X-Generation-Id"] for response in opened]
+    with client_of(stack) as probe:
+        for client in clients:
+            client.close()
+        for _ in range(20):
+            assert probe.get("/healthz").status_code == 200
+            assert probe.get("/readyz").status_code == 200
+        answer = probe.post(CHAT, json=asking())
+        assert answer.status_code == 200
+    for generation_id in generation_ids:
+        cancelled(stack, generation_id)
