@@ -99,6 +99,7 @@ class Chat {
   }
 
   #onFrame(frame) {
+    if (frame.type === "hello") this.#trouble = "";
     if (frame.type === "hello" || frame.type === "models") this.#models.update(frame.models);
     else if (frame.type === "error" && frame.ref === null && frame.generation === null) {
       this.#trouble = texts.errors[frame.error.code] ?? frame.error.message;
