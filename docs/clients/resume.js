@@ -3,7 +3,7 @@
 //   import { pieces } from "./resume.js";
 //   for await (const piece of pieces("http://127.0.0.1:8000", "nhr_…", { model: "…", messages: […] })) show(piece);
 
-const PASSING = ["service_unavailable", "server_restarting"]; // the answer itself goes on
+const PASSING = ["service_unavailable", "server_restarting", "too_many_connections"]; // the answer itself goes on
 const MOST_TRIES = 10; // without anything new
 
 /** The answer's text, piece by piece. Throws when there is no more of it to get. */
@@ -25,7 +25,7 @@ export async function* pieces(url, key, question) {
       for await (const { id, data } of events(reply)) {
         if (data === "[DONE]") return;
         const body = JSON.parse(data);
-        if (body.error && !PASSING.includes(body.error.code)) throw new Error(data);
+        if (body.missed || (body.error && !PASSING.includes(body.error.code))) throw new Error(data);
         generation = body.id ?? generation;
         for (const choice of body.choices ?? []) yield choice.delta.content ?? "";
         if (id !== undefined) [position, tries] = [id, -1]; // only now: what was yielded is never asked for again

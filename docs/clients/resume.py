@@ -12,7 +12,7 @@ import uuid
 
 import httpx
 
-PASSING = ("service_unavailable", "server_restarting")  # the answer itself goes on
+PASSING = ("service_unavailable", "server_restarting", "too_many_connections")  # the answer goes on
 MOST_TRIES = 10  # without anything new
 
 
@@ -56,7 +56,7 @@ def events(reply):
             fields[name] = value
             continue
         body = json.loads(fields["data"]) if fields.get("data", "[DONE]") != "[DONE]" else None
-        if body and "error" in body and body["error"]["code"] not in PASSING:
+        if body and ("missed" in body or body.get("error", {}).get("code") not in (None, *PASSING)):
             raise RuntimeError(fields["data"])
         if "data" in fields:
             yield fields.get("id"), body

@@ -93,6 +93,9 @@ def _errors() -> dict[str, str]:
         "conversation_not_found": _("This conversation no longer exists. Start a new chat."),
         "conversation_busy": _("This chat is still being answered, perhaps in another tab."),
         "too_many_answers": _("Too many answers at once. Wait until one has finished."),
+        "too_many_connections": _(
+            "Too many connections are open just now. This page tries again by itself."
+        ),
         "no_membership": _("You may no longer chat in this organisation. Load the page again."),
         "engine_lost": _("The model stopped while it was answering. Try again."),
         "log_lost": _("The model stopped while it was answering. Try again."),
