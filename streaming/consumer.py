@@ -28,9 +28,9 @@ from streaming import answer, events
 from streaming.answer import Answer, Frame, Stopwatch
 from streaming.connections import Slot, connections
 from streaming.draining import Drain, Restarting
-from streaming.events import Ack, Message, Resume, Send, Stop
+from streaming.events import Ack, Message, Ping, Resume, Send, Stop
 from streaming.resuming import resume
-from streaming.services.asking import ask, say
+from streaming.services.asking import ask, asked_before, say
 from streaming.services.sessions import SignedOut, principal_of_session
 from streaming.waiting import QueueWatch
 from tenants.principal import Principal
@@ -107,9 +107,11 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         if isinstance(message, Ack):
             if reading := self._answers.get(message.generation):
                 reading.has_read(message.seq)
+        elif isinstance(message, Ping):
+            await self._emit(events.pong(message.ref))
         elif isinstance(message, Stop):
-            if reading := self._answers.get(message.generation):
-                self._start(_cancel(reading.admitted))
+            self._asked += 1
+            self._start(self._telling_errors(message, self._stop))
         elif self._slot is None or self._slot.place:
             waits = Unavailable("This connection waits for its turn.", code="connection_queued")
             await self._emit(events.failed(waits, ref=message.ref))
@@ -151,9 +153,9 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                 known = models
             await asyncio.sleep(MODELS_POLL_S)
 
-    async def _telling_errors(self, message: Send | Resume, work: Any) -> None:
+    async def _telling_errors(self, message: Send | Resume | Stop, work: Any) -> None:
         """told: what an error says beside itself, as far as the work has got."""
-        told: dict[str, Any] = {"ref": message.ref}
+        told: dict[str, Any] = {} if isinstance(message, Stop) else {"ref": message.ref}
         try:
             await work(message, told)
         except SignedOut:
@@ -167,9 +169,10 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     async def _answer(self, message: Send, told: dict[str, Any]) -> None:
         principal = await self._principal()
-        said = await say(message, principal, CLOCK)
+        before = await asked_before(message, principal, CLOCK)
+        said = before.conversation if before else await say(message, principal, CLOCK)
         told["conversation"] = {"id": said.id, "title": said.heading}
-        admitted = await ask(message, principal, said, CLOCK)
+        admitted = before.admitted if before else await ask(message, principal, said, CLOCK)
         told["generation"] = admitted.generation_id
         accepted = events.accepted(
             message.ref,
@@ -177,8 +180,17 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             generation=admitted.generation_id,
             model=admitted.model,
         )
-        stopwatch = Stopwatch(admitted, CLOCK, "websocket")
+        stopwatch = None if before else Stopwatch(admitted, CLOCK, "websocket")
         await self._stream(admitted, BEGINNING, accepted, stopwatch)
+
+    async def _stop(self, message: Stop, told: dict[str, Any]) -> None:
+        reading = self._answers.get(message.generation)
+        if reading is None:
+            admitted = await generations.find(await self._principal(), message.generation)
+        else:
+            admitted = reading.admitted
+        # Once said, a stop holds, though the socket closes right behind it.
+        await asyncio.shield(generations.cancel(admitted, CLOCK))
 
     async def _resume(self, message: Resume, told: dict[str, Any]) -> None:
         told["generation"] = message.generation
@@ -234,11 +246,6 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             await self._emit(events.tokens(generation_id, frame.seq, frame.text))
         if isinstance(frame.final, Finished):
             await self._emit(events.finished(generation_id, frame.final))
-
-
-async def _cancel(admitted: Admitted) -> None:
-    """Once said, a stop holds, though the socket closes right behind it."""
-    await asyncio.shield(generations.cancel(admitted, CLOCK))
 
 
 def _with_mark(admitted: Admitted, high_water_tokens: int | None) -> Admitted:
