@@ -23,13 +23,7 @@ async def enqueue(redis: Client, request: QueuedRequest) -> int:
     accepted, detail = await scripts.run(
         redis,
         "enqueue",
-        [
-            redis_keys.queue(request.release_id),
-            redis_keys.queue_tenants(request.release_id),
-            redis_keys.queue_bell(request.release_id),
-            redis_keys.request(request.generation_id),
-            redis_keys.log(request.tenant_id, request.generation_id),
-        ],
+        _keys(request),
         [
             request.generation_id,
             request.tenant_id,
@@ -82,12 +76,7 @@ async def withdraw(redis: Client, request: QueuedRequest, final: Final) -> bool:
     done = await scripts.run(
         redis,
         "withdraw",
-        [
-            redis_keys.queue(request.release_id),
-            redis_keys.queue_tenants(request.release_id),
-            redis_keys.request(request.generation_id),
-            redis_keys.log(request.tenant_id, request.generation_id),
-        ],
+        _keys(request),
         [
             request.generation_id,
             request.tenant_id,
@@ -119,14 +108,7 @@ async def requeue(redis: Client, request: QueuedRequest) -> bool:
     done = await scripts.run(
         redis,
         "requeue",
-        [
-            redis_keys.lease(request.generation_id),
-            redis_keys.queue(request.release_id),
-            redis_keys.queue_tenants(request.release_id),
-            redis_keys.queue_bell(request.release_id),
-            redis_keys.request(request.generation_id),
-            redis_keys.log(request.tenant_id, request.generation_id),
-        ],
+        [redis_keys.lease(request.generation_id), *_keys(request)],
         [
             request.generation_id,
             request.tenant_id,
@@ -136,6 +118,17 @@ async def requeue(redis: Client, request: QueuedRequest) -> bool:
         ],
     )
     return bool(done == 1)
+
+
+def _keys(request: QueuedRequest) -> list[str]:
+    """What a request has in Redis while it waits, in the order the scripts take it."""
+    return [
+        redis_keys.queue(request.release_id),
+        redis_keys.queue_tenants(request.release_id),
+        redis_keys.queue_bell(request.release_id),
+        redis_keys.request(request.generation_id),
+        redis_keys.log(request.tenant_id, request.generation_id),
+    ]
 
 
 def _reserve_s() -> int:
