@@ -35,13 +35,6 @@ SOCKET_FOLDER = socket_folder(VAR)
 HOST = env.str("NEHIR_HOST", "127.0.0.1")
 PORT = whole("NEHIR_PORT", 8000, low=1, high=65535)
 
-# -- Web processes: they share one listening socket. What one connection may hold, and for how long
-# a reader may take nothing.
-WEB_PROCESSES = whole("NEHIR_WEB_PROCESSES", 1, low=1, high=64)
-WEB_HIGH_WATER_BYTES = whole("NEHIR_WEB_HIGH_WATER_BYTES", 65_536, low=4096, high=16_777_216)
-WEB_SEND_BUFFER_BYTES = whole("NEHIR_WEB_SEND_BUFFER_BYTES", 131_072, low=4096, high=16_777_216)
-WEB_STALL_TIMEOUT_S = number("NEHIR_WEB_STALL_TIMEOUT_S", 60, low=1, high=3600)
-
 # -- Secrets. Peppers are numbered so that they can be changed while old keys still work.
 SECRET_KEY = secret("NEHIR_SECRET_KEY", VAR / "secrets" / "secret_key", production=PRODUCTION)
 KEY_PEPPERS = {1: secret("NEHIR_KEY_PEPPER", VAR / "secrets" / "key_pepper", production=PRODUCTION)}
@@ -60,6 +53,12 @@ X_FRAME_OPTIONS = "DENY"
 # The API's own limit; Django's applies to forms.
 MAX_BODY_BYTES = whole("NEHIR_MAX_BODY_BYTES", 2_000_000, low=1_000, high=100_000_000)
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
+
+# -- The web server: how many share a socket, what a connection buffers for its reader
+WEB_PROCESSES = whole("NEHIR_WEB_PROCESSES", 1, low=1, high=64)
+WEB_HIGH_WATER_BYTES = whole("NEHIR_WEB_HIGH_WATER_BYTES", 65_536, low=1_024, high=16_777_216)
+WEB_SEND_BUFFER_BYTES = whole("NEHIR_WEB_SEND_BUFFER_BYTES", 131_072, low=4_096, high=16_777_216)
+WEB_STALL_TIMEOUT_S = number("NEHIR_WEB_STALL_TIMEOUT_S", 60, low=1, high=3600)
 
 # -- Applications
 INSTALLED_APPS = [

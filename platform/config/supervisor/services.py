@@ -22,8 +22,6 @@ METRICS = "PROMETHEUS_MULTIPROC_DIR"
 WEB_MARGIN_S = 10.0
 ENGINE_MARGIN_S = 30.0
 WEB_READY_WITHIN_S = 120.0
-# Bodies up to this many times the limit get the API's own error; larger ones aren't even read.
-BODY_LIMIT_FACTOR = 2
 
 
 @dataclass(frozen=True)
@@ -156,6 +154,25 @@ def engine(name: str, *, release: str, replica: str) -> Service:
     )
 
 
+def web_command(*where: object) -> tuple[str, ...]:
+    """The web process: Daphne with backpressure and drain.
+
+    where: its options for what it listens at
+    """
+    options = {
+        "--high-water": settings.WEB_HIGH_WATER_BYTES,
+        "--send-buffer": settings.WEB_SEND_BUFFER_BYTES,
+        "--stall-timeout": settings.WEB_STALL_TIMEOUT_S,
+        "--drain-grace": settings.DRAIN_GRACE_S,
+        # The application refuses with an error of its own shape; this is for what is far beyond.
+        "--max-body": 2 * settings.MAX_BODY_BYTES,
+        "--verbosity": 0,
+    }
+    arguments = [str(part) for option in options.items() for part in option]
+    at = [str(part) for part in where]
+    return (sys.executable, "-m", "web.backpressure", *at, *arguments, "config.asgi:application")
+
+
 def webs(descriptor: int) -> list[Service]:
     """descriptor: of the listening socket that they share"""
     names = ["web", *(f"web-{number}" for number in range(2, settings.WEB_PROCESSES + 1))]
@@ -163,19 +180,9 @@ def webs(descriptor: int) -> list[Service]:
 
 
 def web(name: str, descriptor: int) -> Service:
-    options = {
-        "--fd": descriptor,
-        "-v": 0,
-        "--high-water": settings.WEB_HIGH_WATER_BYTES,
-        "--send-buffer": settings.WEB_SEND_BUFFER_BYTES,
-        "--stall-timeout": settings.WEB_STALL_TIMEOUT_S,
-        "--drain-grace": settings.DRAIN_GRACE_S,
-        "--max-body": BODY_LIMIT_FACTOR * settings.MAX_BODY_BYTES,
-    }
-    arguments = [part for option, value in options.items() for part in (option, str(value))]
     return Service(
         name,
-        (sys.executable, "-m", "web.backpressure", *arguments, "config.asgi:application"),
+        web_command("--fd", descriptor),
         grace_s=settings.DRAIN_GRACE_S + WEB_MARGIN_S,
         on_exit=forget_metrics,
         descriptors=(descriptor,),

@@ -54,7 +54,7 @@ OPTIONS = (
         "--stall-timeout",
         "stall_timeout_s",
         _seconds,
-        "Seconds after which a reader that takes nothing while something waits is cut off",
+        "Seconds after which a reader that takes nothing of what waits is cut off. 0: no limit",
     ),
     (
         "--drain-grace",
