@@ -87,7 +87,7 @@ class Stack:
     def start_web(self) -> tuple[Child, str]:
         """A web process and the URL it answers at."""
         port = _free_port()
-        child = self.start_child("web", [*web_command("127.0.0.1", port)])
+        child = self.start_child("web", [*web_command("--bind", "127.0.0.1", "--port", port)])
         url = f"http://127.0.0.1:{port}"
         wait_until(lambda: _answers(url, child), what="the web process answers")
         return child, url
