@@ -23,13 +23,7 @@ async def enqueue(redis: Client, request: QueuedRequest) -> int:
     accepted, detail = await scripts.run(
         redis,
         "enqueue",
-        [
-            redis_keys.queue(request.release_id),
-            redis_keys.queue_tenants(request.release_id),
-            redis_keys.queue_bell(request.release_id),
-            redis_keys.request(request.generation_id),
-            redis_keys.log(request.tenant_id, request.generation_id),
-        ],
+        _keys(request),
         [
             request.generation_id,
             request.tenant_id,
@@ -66,6 +60,11 @@ async def wait_for_arrival(redis: Client, release_id: str, *, timeout_s: float) 
     await redis.blpop([redis_keys.queue_bell(release_id)], timeout=timeout_s)
 
 
+async def ring(redis: Client, release_id: str) -> None:
+    """Wake a waiting replica: one that leaves may have taken the bell and not the request."""
+    await redis.lpush(redis_keys.queue_bell(release_id), "1")
+
+
 async def waiting(redis: Client, generation_id: str) -> QueuedRequest | None:
     """The request of a generation that waits in a queue."""
     raw = await redis.get(redis_keys.request(generation_id))
@@ -77,12 +76,7 @@ async def withdraw(redis: Client, request: QueuedRequest, final: Final) -> bool:
     done = await scripts.run(
         redis,
         "withdraw",
-        [
-            redis_keys.queue(request.release_id),
-            redis_keys.queue_tenants(request.release_id),
-            redis_keys.request(request.generation_id),
-            redis_keys.log(request.tenant_id, request.generation_id),
-        ],
+        _keys(request),
         [
             request.generation_id,
             request.tenant_id,
@@ -114,23 +108,28 @@ async def requeue(redis: Client, request: QueuedRequest) -> bool:
     done = await scripts.run(
         redis,
         "requeue",
-        [
-            redis_keys.lease(request.generation_id),
-            redis_keys.queue(request.release_id),
-            redis_keys.queue_tenants(request.release_id),
-            redis_keys.queue_bell(request.release_id),
-            redis_keys.request(request.generation_id),
-            redis_keys.log(request.tenant_id, request.generation_id),
-        ],
+        [redis_keys.lease(request.generation_id), *_keys(request)],
         [
             request.generation_id,
             request.tenant_id,
             messages.encode(request),
             int(request.admitted_at * 1_000_000),
             _reserve_s(),
+            settings.QUEUE_TIMEOUT_S * 1_000_000 // 2,
         ],
     )
     return bool(done == 1)
+
+
+def _keys(request: QueuedRequest) -> list[str]:
+    """What a request has in Redis while it waits, in the order the scripts take it."""
+    return [
+        redis_keys.queue(request.release_id),
+        redis_keys.queue_tenants(request.release_id),
+        redis_keys.queue_bell(request.release_id),
+        redis_keys.request(request.generation_id),
+        redis_keys.log(request.tenant_id, request.generation_id),
+    ]
 
 
 def _reserve_s() -> int:

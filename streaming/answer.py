@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 
-from inference.messages import Failed, Final, Finished, Started, Suspended, Tokens
+from inference.messages import Failed, Final, Finished, Started, Tokens
 from inference.pipeline.admission import Admitted
 from inference.services import generations
 from inference.token_log import BEGINNING, LogEntry, Position
@@ -17,8 +17,12 @@ from kernel.clock import Clock
 from kernel.errors import EngineLost, GenerationFailed, PlatformError, Unavailable
 from kernel.redis import OUTAGE
 from streaming import metrics
+from streaming.draining import NO_DRAIN, Drain
 from streaming.reading import Reader
 from streaming.relay import relay
+
+# How often a reader without room looks whether its server leaves.
+ROOM_POLL_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ def fold(entries: list[LogEntry], *, behind: int) -> Frame:
         if isinstance(entry, Tokens):
             missed += max(0, entry.seq - len(entry.token_ids) - behind)
             behind = entry.seq
-        if isinstance(entry, Tokens | Suspended | Finished):
+        if isinstance(entry, Tokens | Finished):
             text.append(entry.text)
         if isinstance(entry, Started):
             started = True
@@ -62,8 +66,9 @@ class Answer:
     Raises PlatformError when the answer breaks off.
     """
 
-    def __init__(self, admitted: Admitted, after: Position) -> None:
+    def __init__(self, admitted: Admitted, after: Position, drain: Drain) -> None:
         self.admitted = admitted
+        self._drain = drain
         self.ended = False
         self._after = after
         loop = asyncio.get_running_loop()
@@ -92,23 +97,31 @@ class Answer:
                 if frame is not None and isinstance(frame.final, Failed):
                     raise as_error(frame.final)
                 await self._room()
+                self._drain.check()
 
     async def _room(self) -> None:
         while not self._reader.has_room:
             self._moved.clear()
-            await self._moved.wait()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._moved.wait(), ROOM_POLL_S)
+            self._drain.check()
 
 
 @contextlib.asynccontextmanager
 async def reading(
-    admitted: Admitted, clock: Clock, *, transport: str, after: Position | None = None
+    admitted: Admitted,
+    clock: Clock,
+    *,
+    transport: str,
+    after: Position | None = None,
+    drain: Drain = NO_DRAIN,
 ) -> AsyncIterator[Answer]:
     """Read an answer inside this context, from its beginning or behind a position.
 
     Leaving before its end leaves it to its policy: `cancel` ends it here and now; otherwise its
     replica is told that this reader is gone.
     """
-    answer = Answer(admitted, after or BEGINNING)
+    answer = Answer(admitted, after or BEGINNING, drain)
     metrics.OPEN.labels(transport).inc()
     try:
         yield answer

@@ -27,9 +27,10 @@ from kernel.redis import OUTAGE
 from streaming import answer, events
 from streaming.answer import Answer, Frame, Stopwatch
 from streaming.connections import Slot, connections
-from streaming.events import Ack, Message, Resume, Send, Stop
+from streaming.draining import Drain, Restarting
+from streaming.events import Ack, Message, Ping, Resume, Send, Stop
 from streaming.resuming import resume
-from streaming.services.asking import ask, say
+from streaming.services.asking import ask, asked_before, say
 from streaming.services.sessions import SignedOut, principal_of_session
 from streaming.waiting import QueueWatch
 from tenants.principal import Principal
@@ -40,6 +41,7 @@ log = logging.getLogger(__name__)
 CLOCK = SystemClock()
 NOT_SIGNED_IN = 4401
 NO_TENANT = 4403
+RESTARTING = 1012
 TRY_AGAIN_LATER = 1013
 MODELS_POLL_S = 1.0
 ANSWERS_AT_ONCE = 8
@@ -58,6 +60,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._slot: Slot | None = None
 
     async def connect(self) -> None:
+        self._drain = Drain(self.scope)
         await self.accept()
         if isinstance(self.scope["user"], AnonymousUser):
             await self.close(NOT_SIGNED_IN)
@@ -108,9 +111,11 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         if isinstance(message, Ack):
             if reading := self._answers.get(message.generation):
                 reading.has_read(message.seq)
+        elif isinstance(message, Ping):
+            await self._emit(events.pong(message.ref))
         elif isinstance(message, Stop):
-            if reading := self._answers.get(message.generation):
-                self._start(generations.cancel(reading.admitted, CLOCK))
+            self._asked += 1
+            self._start(self._telling_errors(message, self._stop))
         elif self._slot is None or self._slot.place:
             waits = Unavailable("This connection waits for its turn.", code="connection_queued")
             await self._emit(events.failed(waits, ref=message.ref))
@@ -143,19 +148,24 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                 models = await catalog.model_states()
             except OUTAGE:
                 models = await catalog.all_down()
+            if self._drain.has_begun and not self._asked:
+                await self.close(RESTARTING)
+                return
             if models != known:
                 greet = events.hello if known is None else events.models_changed
                 await self._emit(greet(models))
                 known = models
             await asyncio.sleep(MODELS_POLL_S)
 
-    async def _telling_errors(self, message: Send | Resume, work: Any) -> None:
+    async def _telling_errors(self, message: Send | Resume | Stop, work: Any) -> None:
         """told: what an error says beside itself, as far as the work has got."""
-        told: dict[str, Any] = {"ref": message.ref}
+        told: dict[str, Any] = {} if isinstance(message, Stop) else {"ref": message.ref}
         try:
             await work(message, told)
         except SignedOut:
             await self.close(NOT_SIGNED_IN)
+        except Restarting:
+            await self.close(RESTARTING)
         except Exception as error:  # noqa: BLE001 - told to the client, and logged where unforeseen
             await self._emit(events.failed(as_platform_error(error), **told))
         finally:
@@ -163,9 +173,10 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     async def _answer(self, message: Send, told: dict[str, Any]) -> None:
         principal = await self._principal()
-        said = await say(message, principal, CLOCK)
+        before = await asked_before(message, principal, CLOCK)
+        said = before.conversation if before else await say(message, principal, CLOCK)
         told["conversation"] = {"id": said.id, "title": said.heading}
-        admitted = await ask(message, principal, said, CLOCK)
+        admitted = before.admitted if before else await ask(message, principal, said, CLOCK)
         told["generation"] = admitted.generation_id
         accepted = events.accepted(
             message.ref,
@@ -173,14 +184,26 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             generation=admitted.generation_id,
             model=admitted.model,
         )
-        stopwatch = Stopwatch(admitted, CLOCK, "websocket")
+        stopwatch = None if before else Stopwatch(admitted, CLOCK, "websocket")
         await self._stream(admitted, BEGINNING, accepted, stopwatch)
+
+    async def _stop(self, message: Stop, told: dict[str, Any]) -> None:
+        reading = self._answers.get(message.generation)
+        if reading is None:
+            admitted = await generations.find(await self._principal(), message.generation)
+        else:
+            admitted = reading.admitted
+        # Once said, a stop holds, though the socket closes right behind it.
+        await asyncio.shield(generations.cancel(admitted, CLOCK))
 
     async def _resume(self, message: Resume, told: dict[str, Any]) -> None:
         told["generation"] = message.generation
-        if message.generation in self._answers:
-            raise BadRequest("This socket receives that answer already.", code="already_reading")
         found = await resume(await self._principal(), message.generation, message.after_seq)
+        # From here to its place among the answers nothing waits, so of two only one gets there.
+        if message.generation in self._answers:
+            # The one that it receives has not ended.
+            del told["generation"]
+            raise BadRequest("This socket receives that answer already.", code="already_reading")
         admitted = _with_mark(found.admitted, message.high_water_tokens)
         resumed = events.resumed(
             message.ref,
@@ -197,7 +220,9 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         greeting: events.Event,
         stopwatch: Stopwatch | None,
     ) -> None:
-        reading_it = answer.reading(admitted, CLOCK, transport="websocket", after=after)
+        reading_it = answer.reading(
+            admitted, CLOCK, transport="websocket", after=after, drain=self._drain
+        )
         async with reading_it as reading:
             self._answers[admitted.generation_id] = reading
             try:

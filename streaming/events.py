@@ -21,17 +21,21 @@ Id = Annotated[str, Meta(min_length=1, max_length=64)]
 
 
 class Send(Struct, frozen=True, tag="send", tag_field="type"):
-    """Say something: in a conversation, or, with none named, in a new one."""
+    """Say something: in a conversation, or, with none named, in a new one.
+
+    key: the same message sent again with it is the same message, not another
+    """
 
     ref: Id
     model: Annotated[str, Meta(max_length=100)]
     text: Annotated[str, Meta(max_length=MAX_TEXT)]
     conversation: Id | None = None
     high_water_tokens: HighWater | None = None
+    key: Id | None = None
 
 
 class Stop(Struct, frozen=True, tag="stop", tag_field="type"):
-    """End an answer that this socket receives."""
+    """End an answer of one's own, wherever it is."""
 
     generation: Id
 
@@ -52,7 +56,13 @@ class Resume(Struct, frozen=True, tag="resume", tag_field="type"):
     high_water_tokens: HighWater | None = None
 
 
-Message = Send | Stop | Ack | Resume
+class Ping(Struct, frozen=True, tag="ping", tag_field="type"):
+    """Say something, so that the client knows that this socket still leads somewhere."""
+
+    ref: Id
+
+
+Message = Send | Stop | Ack | Resume | Ping
 _decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 
 
@@ -118,6 +128,10 @@ def resumed(ref: str, *, generation: str, seq: int, model: str) -> Event:
         "seq": seq,
         "model": model,
     }
+
+
+def pong(ref: str) -> Event:
+    return {"type": "pong", "ref": ref}
 
 
 def queued(generation: str, queued: Queued) -> Event:

@@ -13,17 +13,16 @@ from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from django.conf import settings
-
 from inference import control, redis_keys, registry, token_log
-from inference.messages import Control, Failed, Finished, Left, Reading, Started, Suspended
+from inference.messages import Control, Failed, Finished, Left
 from inference.services import checkpoints, recovery
 from inference.token_log import BEGINNING, LogEntry, Position, as_id, parse
 from kernel.clock import SystemClock
-from kernel.errors import PlatformError, Unavailable
+from kernel.errors import Unavailable
 from kernel.ids import new_id
 from kernel.redis import OUTAGE, Client, client, unavailable
-from streaming.reading import Reader, Report
+from streaming.reading import Reader
+from streaming.tail import Tail
 
 log = logging.getLogger(__name__)
 
@@ -36,78 +35,15 @@ TELL_S = 0.05
 OUTAGE_PAUSE_S = 0.5
 
 
-class _Tail:
-    """The end of one log, as far as this process has read it, and the readers that wait there."""
-
-    def __init__(self, tenant_id: str, generation_id: str, position: Position) -> None:
-        self.key = redis_keys.log(tenant_id, generation_id)
-        self.tenant_id = tenant_id
-        self.generation_id = generation_id
-        self.position = position
-        self.readers: list[Reader] = []
-        self.quiet = False
-        self.incarnation: str | None = None
-        self._report = Report()
-        self._arrival: asyncio.Future[list[LogEntry]] | None = None
-
-    async def next(self) -> list[LogEntry]:
-        """The entries that arrive next; none when the log has been quiet for a while. Raises
-        PlatformError.
-        """
-        if self._arrival is None:
-            self._arrival = asyncio.get_running_loop().create_future()
-        return await asyncio.shield(self._arrival)
-
-    def arrived(self, entries: list[LogEntry]) -> None:
-        self.position = entries[-1].position
-        self.quiet = False
-        for logged in entries:
-            if isinstance(logged.entry, Started):
-                self.held_by(logged.entry.incarnation)
-            elif isinstance(logged.entry, Suspended):
-                self.incarnation = None
-        if arrival := self._take():
-            arrival.set_result(entries)
-
-    def held_by(self, incarnation: str) -> None:
-        """A replica that has just taken the generation knows nothing of its readers yet."""
-        if incarnation != self.incarnation:
-            self.incarnation, self._report = incarnation, Report()
-
-    def reading(self, *, process: str, now: float) -> Reading | None:
-        """What to tell the replica now, if anything."""
-        return self._report.due(
-            self.generation_id,
-            self.readers,
-            process=process,
-            now=now,
-            grace_s=settings.DETACH_GRACE_S,
-        )
-
-    def stayed_quiet(self) -> None:
-        if arrival := self._take():
-            arrival.set_result([])
-
-    def fail(self, error: PlatformError) -> None:
-        if arrival := self._take():
-            arrival.set_exception(error)
-            # Its reader may have left meanwhile; then nobody has to hear of it.
-            arrival.exception()
-
-    def _take(self) -> asyncio.Future[list[LogEntry]] | None:
-        arrival, self._arrival = self._arrival, None
-        return arrival if arrival is not None and not arrival.done() else None
-
-
 class Relay:
     """One web process's reading of token logs."""
 
     def __init__(self, redis: Client) -> None:
         self._redis = redis
-        self._tails: dict[str, _Tail] = {}
+        self._tails: dict[str, Tail] = {}
         self._id = new_id("rdr")
         self._wake_key = redis_keys.reader_wake(self._id)
-        self._left: list[_Tail] = []
+        self._left: list[Tail] = []
         self._wake_id = "0-0"
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -126,7 +62,7 @@ class Relay:
         How far `reader` has read is told to the replica while this runs; a generation that was
         suspended for want of a reader goes on. Raises Unavailable when Redis or the log is gone.
         """
-        tail = await self._join(_Tail(tenant_id, generation_id, after), reader)
+        tail = await self._join(Tail(tenant_id, generation_id, after), reader)
         position = after
         try:
             while True:
@@ -139,7 +75,7 @@ class Relay:
         finally:
             self._part(tail, reader)
 
-    async def _entries(self, tail: _Tail, position: Position) -> list[LogEntry]:
+    async def _entries(self, tail: Tail, position: Position) -> list[LogEntry]:
         # Of what is handed out next, a reader that was faster by itself has had a part.
         while tail.position <= position:
             arrived = await tail.next()
@@ -156,7 +92,7 @@ class Relay:
             raise _log_gone()
         return entries
 
-    async def _join(self, new: _Tail, reader: Reader) -> _Tail:
+    async def _join(self, new: Tail, reader: Reader) -> Tail:
         tail = self._tails.setdefault(new.key, new)
         tail.readers.append(reader)
         self._keep_running()
@@ -167,24 +103,29 @@ class Relay:
             pipeline.get(redis_keys.lease(tail.generation_id))
             *_, holder = await pipeline.execute()
             await self._look_at_lease(tail, holder)
-        except OUTAGE as error:
+        except BaseException as error:
+            # Also when its client has left meanwhile: nobody would take it away any more.
             self._part(tail, reader)
-            raise unavailable() from error
+            if isinstance(error, OUTAGE):
+                raise unavailable() from error
+            raise
         return tail
 
-    def _part(self, tail: _Tail, reader: Reader) -> None:
+    def _part(self, tail: Tail, reader: Reader) -> None:
         # By identity: two readers may be at the same place.
         tail.readers = [other for other in tail.readers if other is not reader]
         if not tail.readers and self._tails.get(tail.key) is tail:
             del self._tails[tail.key]
             self._left.append(tail)
 
-    async def _look_at_lease(self, tail: _Tail, holder: bytes | None) -> str | None:
+    async def _look_at_lease(self, tail: Tail, holder: bytes | None) -> str | None:
         """Who makes the answer at present; one that waits for a reader has found it."""
         if holder is None or holder.startswith(b"closed:"):
             return None
         if holder.startswith(b"suspended:"):
-            await checkpoints.go_on(self._redis, tail.tenant_id, tail.generation_id)
+            # One that does not read on is why it was suspended.
+            if tail.has_reader(now=asyncio.get_running_loop().time()):
+                await checkpoints.go_on(self._redis, tail.tenant_id, tail.generation_id)
             return None
         tail.held_by(holder.decode())
         return tail.incarnation
@@ -212,7 +153,7 @@ class Relay:
                 continue
             self._deliver(replies, tails)
 
-    def _deliver(self, replies: Any, tails: dict[str, _Tail]) -> None:
+    def _deliver(self, replies: Any, tails: dict[str, Tail]) -> None:
         """tails: those that were read. A log that was joined anew since starts somewhere else."""
         for raw_key, raw_entries in _pairs(replies):
             key = raw_key.decode()
@@ -263,7 +204,7 @@ class Relay:
                     # The database may be away; whoever waits for this check goes on waiting.
                     log.exception("Checking quiet logs failed.")
 
-    async def _check_quiet(self, quiet: list[_Tail]) -> None:
+    async def _check_quiet(self, quiet: list[Tail]) -> None:
         pipeline = self._redis.pipeline(transaction=False)
         for tail in quiet:
             pipeline.get(redis_keys.lease(tail.generation_id))

@@ -54,6 +54,12 @@ X_FRAME_OPTIONS = "DENY"
 MAX_BODY_BYTES = whole("NEHIR_MAX_BODY_BYTES", 2_000_000, low=1_000, high=100_000_000)
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
 
+# -- The web server: how many share a socket, what a connection buffers for its reader
+WEB_PROCESSES = whole("NEHIR_WEB_PROCESSES", 1, low=1, high=64)
+WEB_HIGH_WATER_BYTES = whole("NEHIR_WEB_HIGH_WATER_BYTES", 65_536, low=1_024, high=16_777_216)
+WEB_SEND_BUFFER_BYTES = whole("NEHIR_WEB_SEND_BUFFER_BYTES", 131_072, low=4_096, high=16_777_216)
+WEB_STALL_TIMEOUT_S = number("NEHIR_WEB_STALL_TIMEOUT_S", 60, low=1, high=3600)
+
 # -- Applications
 INSTALLED_APPS = [
     "daphne",

@@ -14,6 +14,7 @@ from kernel.errors import Unavailable
 from streaming import answer, sse
 from streaming.answer import Frame, Stopwatch
 from streaming.connections import Slot, connections
+from streaming.draining import Drain
 from streaming.openai import responses
 from streaming.waiting import QueueWatch
 from tenants.principal import Principal
@@ -38,7 +39,7 @@ Begin = Callable[[], Awaitable[Begun]]
 
 
 async def respond(
-    principal: Principal, begin: Begin, clock: Clock, wanted: Wanted
+    principal: Principal, begin: Begin, clock: Clock, wanted: Wanted, drain: Drain
 ) -> tuple[sse.EventStream, Admitted | None]:
     """A stream of the answer that `begin` gives, and that answer.
 
@@ -48,7 +49,7 @@ async def respond(
     slot = await connections().take("sse", principal)
     try:
         begun = None if slot.place else await begin()
-        events = _in_turn(slot, begin, begun, clock, wanted)
+        events = _in_turn(slot, begin, begun, clock, wanted, drain)
         # Begun here, so that it is closed, and its reader gone, even if nobody ever reads on.
         response = sse.EventStream(await anext(events), events)
     except BaseException:
@@ -61,7 +62,12 @@ async def respond(
 
 
 async def _in_turn(
-    slot: Slot, begin: Begin, begun: Begun | None, clock: Clock, wanted: Wanted
+    slot: Slot,
+    begin: Begin,
+    begun: Begun | None,
+    clock: Clock,
+    wanted: Wanted,
+    drain: Drain,
 ) -> AsyncGenerator[bytes, None]:
     try:
         if begun is None:
@@ -69,7 +75,7 @@ async def _in_turn(
                 yield told
             begun = await begin()
         admitted, after = begun
-        answer_events = events(admitted, clock, wanted, after=after)
+        answer_events = events(admitted, clock, wanted, drain=drain, after=after)
         async with contextlib.aclosing(answer_events):
             async for event in answer_events:
                 yield event
@@ -93,13 +99,19 @@ async def _while_connection_waits(slot: Slot, wanted: Wanted) -> AsyncGenerator[
 
 
 async def events(
-    admitted: Admitted, clock: Clock, wanted: Wanted, *, after: Position | None = None
+    admitted: Admitted,
+    clock: Clock,
+    wanted: Wanted,
+    *,
+    drain: Drain,
+    after: Position | None = None,
 ) -> AsyncGenerator[bytes, None]:
     """The events of an answer, behind a position or from its beginning. Never raises: what breaks
     off ends with an error event and without `[DONE]`.
     """
     stopwatch = Stopwatch(admitted, clock, "sse") if after is None else None
-    async with answer.reading(admitted, clock, transport="sse", after=after) as reading:
+    reading_it = answer.reading(admitted, clock, transport="sse", after=after, drain=drain)
+    async with reading_it as reading:
         if (after or BEGINNING)[0] == 0:
             yield sse.event(responses.chunk(admitted, {"role": "assistant", "content": ""}))
         else:

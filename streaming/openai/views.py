@@ -15,6 +15,7 @@ from kernel.database import database
 from kernel.errors import BadRequest, InternalError, NotFound
 from streaming import answer, resuming
 from streaming.answer import Stopwatch
+from streaming.draining import Drain
 from streaming.openai import requests, responses, stream
 from streaming.openai.requests import ChatCompletionRequest, StreamOptions
 from streaming.openai.stream import Begun, Wanted
@@ -44,7 +45,8 @@ async def chat_completions(request: HttpRequest) -> HttpResponseBase:
     principal = await _authenticate(request)
     asked = requests.parse(request.body)
     admission = _admission(asked, principal, _identity(request))
-    return await (_streamed(asked, admission) if asked.stream else _whole(admission))
+    drain = Drain.of(request)
+    return await (_streamed(asked, admission, drain) if asked.stream else _whole(admission, drain))
 
 
 @api_view("GET", "DELETE")
@@ -65,7 +67,7 @@ async def generation_events(request: HttpRequest, generation_id: str) -> HttpRes
         return resumption.admitted, resumption.after
 
     wanted = Wanted(include_usage=True, include_queue=True, include_gaps=True)
-    response, _ = await stream.respond(principal, begin, CLOCK, wanted)
+    response, _ = await stream.respond(principal, begin, CLOCK, wanted, Drain.of(request))
     return response
 
 
@@ -111,15 +113,15 @@ def _admission(
     )
 
 
-async def _whole(admission: Admission) -> HttpResponseBase:
+async def _whole(admission: Admission, drain: Drain) -> HttpResponseBase:
     admitted = await generations.admit(admission, CLOCK)
-    body = await _read_whole(admitted)
+    body = await _read_whole(admitted, drain)
     return _marked(JsonResponse(body), admission, admitted)
 
 
-async def _read_whole(admitted: Admitted) -> dict[str, Any]:
+async def _read_whole(admitted: Admitted, drain: Drain) -> dict[str, Any]:
     text, stopwatch = [], Stopwatch(admitted, CLOCK, "json")
-    async with answer.reading(admitted, CLOCK, transport="json") as reading:
+    async with answer.reading(admitted, CLOCK, transport="json", drain=drain) as reading:
         async for frame in reading:
             if frame is None:
                 continue
@@ -131,13 +133,15 @@ async def _read_whole(admitted: Admitted) -> dict[str, Any]:
     raise InternalError("The answer ended without an end.")
 
 
-async def _streamed(asked: ChatCompletionRequest, admission: Admission) -> HttpResponseBase:
+async def _streamed(
+    asked: ChatCompletionRequest, admission: Admission, drain: Drain
+) -> HttpResponseBase:
     async def begin() -> Begun:
         return await generations.admit(admission, CLOCK), None
 
     options = asked.stream_options or StreamOptions()
     wanted = Wanted(include_usage=options.include_usage, include_queue=options.include_queue)
-    response, admitted = await stream.respond(admission.principal, begin, CLOCK, wanted)
+    response, admitted = await stream.respond(admission.principal, begin, CLOCK, wanted, drain)
     return response if admitted is None else _marked(response, admission, admitted)
 
 
