@@ -80,8 +80,12 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     async def _greet(self, slot: Slot) -> None:
         try:
             async for place in slot.turn():
+                self._drain.check_begun()
                 if place is not None:
                     await self._emit(events.connection_queued(place))
+        except Restarting:
+            await self.close(RESTARTING)
+            return
         except PlatformError as error:
             await self._refuse(error)
             return

@@ -12,6 +12,7 @@ from inference import messages
 from inference.engine.protocol import EngineRequest
 from inference.models import Generation, ReplayKey, State
 from kernel.errors import Conflict
+from tenants import scope
 from tenants.principal import Principal
 
 
@@ -94,10 +95,14 @@ def _has_failed(generation_id: str) -> bool:
     return Generation.objects.filter(id=generation_id, state__in=broken_off).exists()
 
 
-def forget_expired(now: datetime) -> int:
-    """Within the whole platform's scope; how many keys were past their time."""
-    gone, _ = ReplayKey.objects.filter(expires_at__lte=now).delete()
-    return gone
+def forget_expired(now: datetime, *, dry_run: bool = False) -> int:
+    """How many keys, of all tenants, were past their time."""
+    with scope.whole_platform():
+        expired = ReplayKey.objects.filter(expires_at__lte=now)
+        if dry_run:
+            return expired.count()
+        gone, _ = expired.delete()
+        return gone
 
 
 def _digest(data: bytes) -> str:

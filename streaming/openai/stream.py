@@ -71,7 +71,7 @@ async def _in_turn(
 ) -> AsyncGenerator[bytes, None]:
     try:
         if begun is None:
-            async for told in _while_connection_waits(slot, wanted):
+            async for told in _while_connection_waits(slot, wanted, drain):
                 yield told
             begun = await begin()
         admitted, after = begun
@@ -85,9 +85,12 @@ async def _in_turn(
         slot.close()
 
 
-async def _while_connection_waits(slot: Slot, wanted: Wanted) -> AsyncGenerator[bytes, None]:
+async def _while_connection_waits(
+    slot: Slot, wanted: Wanted, drain: Drain
+) -> AsyncGenerator[bytes, None]:
     quiet_s = 0
     async for place in slot.turn():
+        drain.check_begun()
         quiet_s = quiet_s + 1 if place is None else 0
         if place is None:
             if quiet_s % HEARTBEAT_S == 0:

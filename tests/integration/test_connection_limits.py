@@ -160,7 +160,7 @@ async def test_a_socket_is_refused_when_the_queue_is_full(
         (told,) = await third.until("error")
         assert told["error"]["code"] == "too_many_connections"
         assert told["error"]["retryable"]
-        await third.close_code()
+        assert await third.close_code() == 1013
     await second.connection.close()
     wait_until(lambda: not held(stack, "websocket", "waiting"), what="its place is free")
     async with chatting(stack) as third:
@@ -177,7 +177,7 @@ async def test_a_socket_is_told_to_come_back_while_redis_is_away(own_stack: OwnS
         async with chatting(stack) as late:
             (told,) = await late.until("error")
             assert told["error"]["code"] == "service_unavailable"
-            await late.close_code()
+            assert await late.close_code() == 1013
         stack.valkey.start()
         async with chatting(stack) as again:
             assert (await again.next())["type"] == "hello"
