@@ -14,7 +14,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -42,22 +41,10 @@ RENEWED_AT_ONCE = 256
 LONGEST_RETRY_S = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Connections of one kind at once."""
-
-    everybody: int
-    tenant: int
-    client: int
-
-
-def limits(kind: Kind) -> Limits:
+def limits(kind: Kind) -> list[int]:
+    """Connections of a kind at once: in all, of a tenant, of a client."""
     name = {"sse": "SSE_LIMIT", "websocket": "WS_LIMIT"}[kind]
-    return Limits(
-        getattr(settings, name),
-        getattr(settings, f"{name}_PER_TENANT"),
-        getattr(settings, f"{name}_PER_CLIENT"),
-    )
+    return [getattr(settings, f"{name}{whose}") for whose in ("", "_PER_TENANT", "_PER_CLIENT")]
 
 
 class Slot:
@@ -172,12 +159,9 @@ class Connections:
         )
 
     async def _run(self, kind: Kind, operation: str, members: Sequence[str]) -> Any:
-        allowed = limits(kind)
         args = [
             operation,
-            allowed.everybody,
-            allowed.tenant,
-            allowed.client,
+            *limits(kind),
             settings.CONNECTION_QUEUE,
             int(settings.CONNECTION_LEASE_S * 1000),
             *members,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
@@ -126,6 +127,29 @@ def test_slots_of_a_killed_web_process_come_free(own_stack: OwnStack) -> None:
             doomed.kill()
             waiting.words(3)
     wait_until(lambda: not held(stack, "sse"), what="every slot is free")
+
+
+async def test_who_waits_at_a_process_that_leaves_is_told_so_at_once(own_stack: OwnStack) -> None:
+    stack = own_stack(
+        **PACE,
+        NEHIR_SSE_LIMIT_PER_TENANT="1",
+        NEHIR_WS_LIMIT_PER_TENANT="1",
+        NEHIR_DRAIN_GRACE_S="600",
+    )
+    leaving, url = stack.start_web()
+    with open_stream(stack) as first, open_stream(stack, url=url) as waiting:
+        first.words(1)
+        assert next(waiting.lines) == ": connection queued position=1"
+        async with chatting(stack) as second, chatting(stack, url=url) as late:
+            assert (await second.next())["type"] == "hello"
+            assert (await late.next())["type"] == "connection_queued"
+            leaving.send_signal(signal.SIGTERM)
+            assert await late.close_code() == 1012
+        (event,) = waiting.events()
+        assert event["error"]["code"] == "server_restarting"
+        wait_until(lambda: leaving.returncode is not None, what="the process has left")
+        assert leaving.returncode == 0
+        first.words(1)
 
 
 @pytest.fixture
