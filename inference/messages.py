@@ -29,11 +29,17 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """What an answer had come to when it was taken out of an engine; it goes on from there."""
+    """What an answer had come to when it was taken out of an engine; it goes on from there.
+
+    pending: the end of `text` that is in no entry of the log yet
+    consumed: how far its furthest reader had read
+    """
 
     token_ids: list[int]
     text: str
     cached_tokens: int = 0
+    pending: str = ""
+    consumed: int = 0
 
 
 class QueuedRequest(msgspec.Struct, frozen=True):
@@ -61,6 +67,11 @@ class QueuedRequest(msgspec.Struct, frozen=True):
     def text(self) -> str:
         """Text that the answer has already."""
         return self.progress.text if self.progress else ""
+
+    @property
+    def pending(self) -> str:
+        """The end of that text that is in no entry of the log yet."""
+        return self.progress.pending if self.progress else ""
 
     @property
     def usage(self) -> Usage:
@@ -114,7 +125,8 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
 
 class Suspended(msgspec.Struct, frozen=True, tag="suspended"):
     """The generation was taken out of its engine, to go on later: its reader was away for too long,
-    or its replica is being drained. `text` is what had no token of its own.
+    or its replica is being drained. `text` is what had no token of its own; the entry that comes
+    next begins with it, so that a position between the two has everything or nothing of it.
     """
 
     seq: int

@@ -98,7 +98,8 @@ def _arguments(incarnation: str, entry: Tokens | Suspended | Final) -> list[str 
     encoded = messages.encode(entry)
     kept = settings.LOG_MAX_ENTRIES
     if isinstance(entry, Tokens):
-        return [incarnation, f"{entry.seq}-0", encoded, kept, "", ""]
+        # However long it streams, its log outlives its next pause.
+        return [incarnation, f"{entry.seq}-0", encoded, kept, settings.LOG_TTL_S, ""]
     if isinstance(entry, Suspended):
         ttl_s = settings.CHECKPOINT_TTL_S
         return [incarnation, f"{entry.seq}-*", encoded, kept, ttl_s, "suspended"]
@@ -128,9 +129,7 @@ async def content(redis: Client, tenant_id: str, generation_id: str) -> Content 
         return None
     tokens = [entry for entry in entries if isinstance(entry, Tokens)]
     return Content(
-        text="".join(
-            entry.text for entry in entries if isinstance(entry, Tokens | Suspended | Finished)
-        ),
+        text="".join(entry.text for entry in entries if isinstance(entry, Tokens | Finished)),
         token_ids=[token_id for entry in tokens for token_id in entry.token_ids],
         seq=tokens[-1].seq if tokens else 0,
         final=next(

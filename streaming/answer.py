@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 
-from inference.messages import Failed, Final, Finished, Started, Suspended, Tokens
+from inference.messages import Failed, Final, Finished, Started, Tokens
 from inference.pipeline.admission import Admitted
 from inference.services import generations
 from inference.token_log import BEGINNING, LogEntry, Position
@@ -48,7 +48,7 @@ def fold(entries: list[LogEntry], *, behind: int) -> Frame:
         if isinstance(entry, Tokens):
             missed += max(0, entry.seq - len(entry.token_ids) - behind)
             behind = entry.seq
-        if isinstance(entry, Tokens | Suspended | Finished):
+        if isinstance(entry, Tokens | Finished):
             text.append(entry.text)
         if isinstance(entry, Started):
             started = True

@@ -22,10 +22,11 @@ from inference.services import catalog, generations
 from inference.token_log import BEGINNING, Position
 from kernel.clock import SystemClock
 from kernel.database import database
-from kernel.errors import BadRequest, PlatformError
+from kernel.errors import BadRequest, PlatformError, Unavailable
 from kernel.redis import OUTAGE
 from streaming import answer, events
 from streaming.answer import Answer, Frame, Stopwatch
+from streaming.connections import Slot, connections
 from streaming.draining import Drain, Restarting
 from streaming.events import Ack, Message, Ping, Resume, Send, Stop
 from streaming.resuming import resume
@@ -41,6 +42,7 @@ CLOCK = SystemClock()
 NOT_SIGNED_IN = 4401
 NO_TENANT = 4403
 RESTARTING = 1012
+TRY_AGAIN_LATER = 1013
 MODELS_POLL_S = 1.0
 ANSWERS_AT_ONCE = 8
 
@@ -51,6 +53,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._tasks: set[asyncio.Task[None]] = set()
         self._answers: dict[str, Answer] = {}
         self._asked = 0
+        self._slot: Slot | None = None
 
     async def connect(self) -> None:
         self._drain = Drain(self.scope)
@@ -59,13 +62,34 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             await self.close(NOT_SIGNED_IN)
             return
         try:
-            await self._principal()
+            principal = await self._principal()
         except PlatformError:
             await self.close(NO_TENANT)
             return
-        self._start(self._watch_models())
+        try:
+            self._slot = await connections().take("websocket", principal)
+        except PlatformError as error:
+            await self._refuse(error)
+            return
+        self._start(self._greet(self._slot))
+
+    async def _greet(self, slot: Slot) -> None:
+        try:
+            async for place in slot.turn():
+                if place is not None:
+                    await self._emit(events.connection_queued(place))
+        except PlatformError as error:
+            await self._refuse(error)
+            return
+        await self._watch_models()
+
+    async def _refuse(self, error: PlatformError) -> None:
+        await self._emit(events.failed(error))
+        await self.close(TRY_AGAIN_LATER)
 
     async def disconnect(self, code: int) -> None:
+        if self._slot is not None:
+            self._slot.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -88,6 +112,9 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         elif isinstance(message, Stop):
             self._asked += 1
             self._start(self._telling_errors(message, self._stop))
+        elif self._slot is None or self._slot.place:
+            waits = Unavailable("This connection waits for its turn.", code="connection_queued")
+            await self._emit(events.failed(waits, ref=message.ref))
         elif self._asked >= ANSWERS_AT_ONCE:
             busy = BadRequest("Too many answers at once.", code="too_many_answers")
             await self._emit(events.failed(busy, ref=message.ref))
@@ -162,13 +189,17 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             admitted = await generations.find(await self._principal(), message.generation)
         else:
             admitted = reading.admitted
-        await generations.cancel(admitted, CLOCK)
+        # Once said, a stop holds, though the socket closes right behind it.
+        await asyncio.shield(generations.cancel(admitted, CLOCK))
 
     async def _resume(self, message: Resume, told: dict[str, Any]) -> None:
         told["generation"] = message.generation
-        if message.generation in self._answers:
-            raise BadRequest("This socket receives that answer already.", code="already_reading")
         found = await resume(await self._principal(), message.generation, message.after_seq)
+        # From here to its place among the answers nothing waits, so of two only one gets there.
+        if message.generation in self._answers:
+            # The one that it receives has not ended.
+            del told["generation"]
+            raise BadRequest("This socket receives that answer already.", code="already_reading")
         admitted = _with_mark(found.admitted, message.high_water_tokens)
         resumed = events.resumed(
             message.ref,

@@ -97,6 +97,11 @@ def hello(models: list[ModelState]) -> Event:
     return {"type": "hello", "protocol": PROTOCOL, "models": _models(models)}
 
 
+def connection_queued(position: int) -> Event:
+    """Before `hello`: the socket waits for its turn, 1 being next."""
+    return {"type": "connection_queued", "position": position}
+
+
 def models_changed(models: list[ModelState]) -> Event:
     return {"type": "models", "models": _models(models)}
 

@@ -103,9 +103,12 @@ class Relay:
             pipeline.get(redis_keys.lease(tail.generation_id))
             *_, holder = await pipeline.execute()
             await self._look_at_lease(tail, holder)
-        except OUTAGE as error:
+        except BaseException as error:
+            # Also when its client has left meanwhile: nobody would take it away any more.
             self._part(tail, reader)
-            raise unavailable() from error
+            if isinstance(error, OUTAGE):
+                raise unavailable() from error
+            raise
         return tail
 
     def _part(self, tail: Tail, reader: Reader) -> None:

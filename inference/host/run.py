@@ -44,8 +44,9 @@ class Run:
         flow = Flow(request.high_water_tokens, request.detached, seen_at=now)
         run = cls(request, tail, flow, taken_at=now)
         if progress := request.progress:
-            tail.seq = flow.consumed = len(progress.token_ids)
+            tail.seq, flow.consumed = len(progress.token_ids), progress.consumed
             tail.text.append(progress.text)
+            tail.pending_text.append(progress.pending)
             tail.token_ids.extend(progress.token_ids)
             run.cached_tokens = progress.cached_tokens
         return run
@@ -65,7 +66,13 @@ class Run:
 
     def resumable(self) -> QueuedRequest:
         """The request that goes on from here."""
-        progress = Progress(list(self.tail.token_ids), self.text, self.cached_tokens)
+        progress = Progress(
+            token_ids=list(self.tail.token_ids),
+            text=self.text,
+            cached_tokens=self.cached_tokens,
+            pending="".join(self.tail.pending_text),
+            consumed=self.flow.consumed,
+        )
         return msgspec.structs.replace(self.request, progress=progress)
 
     def finished(self, reason: FinishReason) -> Finished:

@@ -35,6 +35,8 @@ from kernel.clock import Clock
 log = logging.getLogger(__name__)
 
 WATCH_S = 1.0
+# How long taking everything out of the engine may take at a drain's end.
+SUSPEND_S = 10.0
 
 
 class Runner:
@@ -151,7 +153,7 @@ class Runner:
         for run, _ in list(self._tasks.values()):
             await self._suspend(run, "drained")
         if self._tasks:
-            await asyncio.wait([task for _, task in self._tasks.values()], timeout=grace_s)
+            await asyncio.wait([task for _, task in self._tasks.values()], timeout=SUSPEND_S)
 
     async def stop(self) -> None:
         """Break off what runs, with a last entry that says so; what is being closed may finish."""

@@ -50,7 +50,7 @@ class Tail:
 
     def take(self) -> list[Write]:
         """What has gathered, as entries. Text without a token of its own waits for the next token
-        or the last entry.
+        or the last entry, beyond a suspension too.
         """
         entries: list[Tokens | End] = []
         text = "".join(self.pending_text)
@@ -61,7 +61,8 @@ class Tail:
             self.pending_end = msgspec.structs.replace(self.pending_end, text=text)
         if self.pending_end is not None:
             entries.append(self.pending_end)
-            text, self.pending_end = "", None
+            text = text if isinstance(self.pending_end, Suspended) else ""
+            self.pending_end = None
         self.pending_text = [text] if text else []
         self.pending_ids.clear()
         return [Write(self.tenant_id, self.generation_id, entry) for entry in entries]

@@ -70,23 +70,28 @@ async def go_on(redis: Client, tenant_id: str, generation_id: str) -> bool:
     """Put a suspended generation back into its queue. False if none is kept (yet), or it goes on
     already.
     """
-    request = await database(_kept, tenant_id, generation_id)
-    if request is None or not await queue.requeue(redis, request):
+    kept = await database(_kept, tenant_id, generation_id)
+    if kept is None:
         return False
-    await database(_forget, tenant_id, generation_id, request.seq)
+    request, created_at = kept
+    if not await queue.requeue(redis, request):
+        return False
+    await database(_forget, tenant_id, generation_id, created_at)
     return True
 
 
-def _kept(tenant_id: str, generation_id: str) -> QueuedRequest | None:
+def _kept(tenant_id: str, generation_id: str) -> tuple[QueuedRequest, datetime] | None:
+    """The request, and when it was kept."""
     with scope.tenant(tenant_id):
         found = Checkpoint.objects.filter(generation_id=generation_id).first()
-    return messages.decode_request(bytes(found.request)) if found else None
+    return (messages.decode_request(bytes(found.request)), found.created_at) if found else None
 
 
-def _forget(tenant_id: str, generation_id: str, seq: int) -> None:
-    """Only the checkpoint that went on: it may have been suspended again meanwhile, further on."""
+def _forget(tenant_id: str, generation_id: str, created_at: datetime) -> None:
+    """Only the checkpoint that went on: it may have been suspended again meanwhile."""
     with scope.tenant(tenant_id), transaction.atomic():
-        gone, _ = Checkpoint.objects.filter(generation_id=generation_id, seq=seq).delete()
+        kept = Checkpoint.objects.filter(generation_id=generation_id, created_at=created_at)
+        gone, _ = kept.delete()
         if gone:
             Generation.objects.filter(id=generation_id, state=State.SUSPENDED).update(
                 state=State.OPEN
@@ -95,10 +100,11 @@ def _forget(tenant_id: str, generation_id: str, seq: int) -> None:
 
 async def give_up(redis: Client, clock: Clock, tenant_id: str, generation_id: str) -> bool:
     """End a suspended generation with what it has. False if it isn't suspended (any more)."""
-    request = await database(_kept, tenant_id, generation_id)
-    if request is None:
+    kept = await database(_kept, tenant_id, generation_id)
+    if kept is None:
         return False
-    final = Finished(request.seq, "", "cancelled", request.usage)
+    request, _ = kept
+    final = Finished(request.seq, request.pending, "cancelled", request.usage)
     closed = await scripts.run(
         redis,
         "end_suspended",

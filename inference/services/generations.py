@@ -121,7 +121,7 @@ async def _cancel_here_and_now(admitted: Admitted, clock: Clock) -> bool:
 
 
 async def _withdraw(request: QueuedRequest, clock: Clock) -> bool:
-    final = Finished(request.seq, "", "cancelled", request.usage)
+    final = Finished(request.seq, request.pending, "cancelled", request.usage)
     if not await queue.withdraw(client(), request, final):
         return False
     outcome = Outcome(request.tenant_id, request.generation_id, request.text, final)

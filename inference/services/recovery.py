@@ -62,7 +62,12 @@ async def _close_one(redis: Client, clock: Clock, incarnation: str, request: Que
 def _suspension(request: QueuedRequest, content: Content) -> Suspension:
     entry = content.suspended
     assert entry is not None  # noqa: S101 - the caller has looked
-    progress = Progress(content.token_ids, content.text, entry.usage.cached_tokens)
+    progress = Progress(
+        token_ids=content.token_ids,
+        text=content.text + entry.text,
+        cached_tokens=entry.usage.cached_tokens,
+        pending=entry.text,
+    )
     return Suspension(msgspec.structs.replace(request, progress=progress), entry)
 
 

@@ -48,10 +48,18 @@ def unavailable() -> Unavailable:
 
 
 def _connect() -> Client:
-    """Blocking reads have to be shorter than the timeout, which finds connections that are dead."""
-    return redis.asyncio.from_url(
-        settings.REDIS_URL, max_connections=256, socket_timeout=5, socket_connect_timeout=2
+    """Blocking reads have to be shorter than the timeout, which finds connections that are dead.
+
+    Calls beyond the pool's connections wait for one: a burst of readers is no outage.
+    """
+    pool = redis.asyncio.BlockingConnectionPool.from_url(
+        settings.REDIS_URL,
+        max_connections=256,
+        timeout=5,
+        socket_timeout=5,
+        socket_connect_timeout=2,
     )
+    return redis.asyncio.Redis.from_pool(pool)
 
 
 @asynccontextmanager

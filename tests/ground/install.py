@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -170,13 +171,11 @@ class Install:
     def engine_host(self) -> psutil.Process:
         """The process of `manage.py engine`."""
         assert self.up is not None
-        children = psutil.Process(self.up.pid).children()
-        return next(child for child in children if "--replica" in child.cmdline())
+        return _named(psutil.Process(self.up.pid).children(), "--replica")
 
     def engine_core(self) -> psutil.Process:
         """vLLM's own process under the engine host."""
-        children = self.engine_host().children(recursive=True)
-        return next(child for child in children if "EngineCore" in "".join(child.cmdline()))
+        return _named(self.engine_host().children(recursive=True), "EngineCore")
 
     def hold_restarts(self) -> None:
         """The supervisor stands still: what is killed stays down until `allow_restarts`."""
@@ -186,3 +185,12 @@ class Install:
     def allow_restarts(self) -> None:
         assert self.up is not None
         self.up.send_signal(signal.SIGCONT)
+
+
+def _named(processes: list[psutil.Process], part: str) -> psutil.Process:
+    """The one that has `part` in its command line. Raises LookupError when there is none."""
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if part in " ".join(process.cmdline()):
+                return process
+    raise LookupError(f"No process of {part}.")
