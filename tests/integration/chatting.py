@@ -51,7 +51,7 @@ class Socket:
 
     async def close_code(self) -> int:
         """The code with which the other end closes."""
-        with pytest.raises(ConnectionClosed) as closed:
+        with pytest.raises(ConnectionClosed) as closed:  # noqa: PT012 - frames before it are let pass
             while True:
                 await self.next()
         assert closed.value.rcvd is not None
