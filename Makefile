@@ -25,14 +25,17 @@ run:
 
 test:
 	@$(BOOTSTRAP) install test
+	@echo "On SQLite, with the real model and a real browser:"
 	@$(VENV) -m pytest $(ARGS)
+	@echo "On PostgreSQL, all that touches the database:"
+	@NEHIR_TEST_DATABASE=postgres $(VENV) -m pytest -m "database and not model and not browser" $(ARGS)
 
 check:
 	@$(BOOTSTRAP) install check
 	$(VENV) -m ruff check .
 	$(VENV) -m ruff format --check .
 	$(VENV) -m mypy
-	$(VENV) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()'
+	PYTHONPATH=platform:. $(VENV) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()'
 	$(VENV) manage.py makemigrations --check --dry-run
 	@echo "manage.py check --deploy, with production's settings"
 	@$(PRODUCTION) NEHIR_SECRET_KEY="$(RANDOM_SECRET)" NEHIR_KEY_PEPPER="$(RANDOM_SECRET)" \

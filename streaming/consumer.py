@@ -122,7 +122,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         try:
             principal = await self._principal()
             said = await say(message, principal, CLOCK)
-            told["conversation"] = {"id": said.id, "title": said.title}
+            told["conversation"] = {"id": said.id, "title": said.heading}
             admitted = await ask(message, principal, said, CLOCK)
             told["generation"] = admitted.generation_id
             await self._stream(message, told["conversation"], admitted)

@@ -23,10 +23,13 @@ if DATABASE not in DATABASES:
         f"NEHIR_TEST_DATABASE is {DATABASE!r}; it must be one of {', '.join(DATABASES)}."
     )
 
-# Weights are large and prepared once: tests may read an install's, and write nothing there.
+# Weights are large: prepared once, where an install would keep them, and used by every run.
 MODELS = os.environ.get("NEHIR_MODELS") or str(
     Path(os.environ.get("NEHIR_VAR") or ROOT / "var") / "models"
 )
+# The browser to drive, and whether to take pictures of the pages (tests.browser).
+CHROMIUM = os.environ.get("NEHIR_CHROMIUM", "")
+SCREENSHOTS = os.environ.get("NEHIR_SCREENSHOTS") == "1"
 
 
 def forget_install(environment: dict[str, str]) -> dict[str, str]:

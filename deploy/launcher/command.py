@@ -67,6 +67,7 @@ def prepare(purpose: str, *, start: bool) -> None:
     """Check the machine and install what is missing. Raises CannotStart."""
     install = Install.read()
     machine.require_checkout_usable()
+    machine.require_state_folder(install.var)
     if start:
         if other := running_instance(install.var):
             raise AlreadyRunning(other)

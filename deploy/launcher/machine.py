@@ -50,6 +50,16 @@ def require_checkout_usable() -> None:
         )
 
 
+def require_state_folder(var: Path) -> None:
+    """Raises CannotStart if nothing can be kept in the state folder."""
+    try:
+        var.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise CannotStart(f"{var} (NEHIR_VAR) can't be made: {fault.strerror}.") from fault
+    if not os.access(var, os.W_OK | os.X_OK):
+        raise CannotStart(f"{var} (NEHIR_VAR) can't be written to.")
+
+
 def require_disk(locks: list[str], *, folder: Path = ROOT) -> None:
     """Raises CannotStart if the folder's disk has no room for these locks."""
     needed = sum(NEEDED_MIB[lock] for lock in locks)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import quote
 
+from django.templatetags.static import static
 from django.utils.translation import gettext_lazy as _
 
 from config.environment import (
@@ -229,6 +230,13 @@ UNFOLD = {
     "SITE_HEADER": "Nehir",
     "SITE_URL": "/chat/",
     "SITE_SYMBOL": "water",
+    "SITE_FAVICONS": [
+        {
+            "rel": "icon",
+            "type": "image/svg+xml",
+            "href": lambda request: static("images/favicon.svg"),
+        }
+    ],
     "SHOW_LANGUAGES": True,
     # Shades of the accent in static/style/base.css.
     "COLORS": {

@@ -88,6 +88,14 @@ def test_a_wrong_variable_is_named(checkout: Checkout, name: str, value: str) ->
     assert not checkout.python.exists()
 
 
+def test_a_state_folder_that_cannot_be_is_named(checkout: Checkout) -> None:
+    file = checkout.root / "file"
+    file.touch()
+    done = checkout.run("run", NEHIR_VAR=str(file / "var"), NEHIR_PORT=str(free_port()))
+    assert done.returncode == 1
+    assert done.stderr == f"{file / 'var'} (NEHIR_VAR) can't be made: Not a directory.\n"
+
+
 def test_a_busy_port_is_seen_before_anything_is_installed(checkout: Checkout) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])

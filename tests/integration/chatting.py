@@ -51,11 +51,14 @@ class Socket:
 
     async def close_code(self) -> int:
         """The code with which the other end closes."""
-        with pytest.raises(ConnectionClosed) as closed:  # noqa: PT012 - frames before it are let pass
-            while True:
-                await self.next()
+        with pytest.raises(ConnectionClosed) as closed:
+            await self._read_to_the_end()
         assert closed.value.rcvd is not None
         return closed.value.rcvd.code
+
+    async def _read_to_the_end(self) -> None:
+        while True:
+            await self.next()
 
 
 @asynccontextmanager

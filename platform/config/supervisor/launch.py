@@ -100,7 +100,7 @@ class Launch:
             self._supervisor.start(service)
         self._steps.say(f"\nNehir is running at {address()}\n{demo}")
         self._steps.say(f"  Ctrl-C stops it. Logs: {services.log_folder()}\n")
-        await self._tell_readiness(web, engines)
+        await self._tell_readiness(engines)
 
     async def _start_valkey(self) -> None:
         with self._steps.step("Starting Valkey"):
@@ -132,7 +132,7 @@ class Launch:
         while not (web.is_running and await probe.web_answers(address(), path)):  # noqa: ASYNC110
             await asyncio.sleep(POLL_S)
 
-    async def _tell_readiness(self, web: Child, engines: list[Child]) -> None:
+    async def _tell_readiness(self, engines: list[Child]) -> None:
         """Say when the engines can answer, and say it again whenever they could not for a while."""
         if not engines:
             self._say("No active route is for this engine, so none was started.")

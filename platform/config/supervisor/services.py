@@ -13,6 +13,8 @@ from pathlib import Path
 
 from django.conf import settings
 
+from config.supervisor import preload
+
 # Readers go first, then what produces, then what everything is kept in.
 STOP_ORDER = ("web", "worker", "beat", "engine", "valkey")
 METRICS = "PROMETHEUS_MULTIPROC_DIR"
@@ -119,7 +121,12 @@ def engines_of(releases: Iterable[str]) -> list[Service]:
     names = list(releases)
     slots = {name: "engine" if len(names) == 1 else f"engine-{name}" for name in names}
     return [
-        Service(slot, manage("engine", "--replica", slot, "--release", name), grace_s=20.0)
+        Service(
+            slot,
+            manage("engine", "--replica", slot, "--release", name),
+            grace_s=20.0,
+            environment=preload.environment(Path(settings.SOCKET_FOLDER)),
+        )
         for name, slot in slots.items()
     ]
 
