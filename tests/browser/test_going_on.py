@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -56,6 +57,36 @@ def forget_lost_connections(people: People) -> None:
     ]
 
 
+class Brake:
+    """Keeps a page's acknowledgements back, so that its answer stays in the middle."""
+
+    def __init__(self) -> None:
+        self.sockets: list[WebSocketRoute] = []
+        self._held: list[Callable[[], None]] = []
+        self._on = True
+
+    async def put_on(self, page: Page) -> Page:
+        await page.route_web_socket("**/ws/chat/", self._connect)
+        return page
+
+    def _connect(self, socket: WebSocketRoute) -> None:
+        self.sockets.append(socket)
+        server = socket.connect_to_server()
+
+        def pass_on(message: str | bytes) -> None:
+            if self._on and '"ack"' in str(message):
+                self._held.append(lambda: server.send(message))
+            else:
+                server.send(message)
+
+        socket.on_message(pass_on)
+
+    def release(self) -> None:
+        self._on = False
+        for send in self._held:
+            send()
+
+
 async def test_the_web_process_is_killed_in_mid_answer(
     people: People, patient_install: Install, screenshots: Screenshots
 ) -> None:
@@ -91,12 +122,13 @@ async def test_the_page_is_loaded_again_in_mid_answer(
 
 
 async def test_two_pages_show_the_same_answer(people: People, patient_install: Install) -> None:
-    login = patient_install.tenant("acme")["user"]
-    chat = await in_mid_answer(await people.page(patient_install, login))
-    other = Chat(await people.page(patient_install, login))
+    login, brake = patient_install.tenant("acme")["user"], Brake()
+    chat = await in_mid_answer(await brake.put_on(await people.page(patient_install, login)))
+    other = Chat(await brake.put_on(await people.page(patient_install, login)))
     await other.open(chat.page.url)
     await other.reaches("streaming")
     await chat.reaches("streaming")
+    brake.release()
     await ends_as_its_log_has_it(chat, patient_install)
     await ends_as_its_log_has_it(other, patient_install)
 
@@ -104,12 +136,13 @@ async def test_two_pages_show_the_same_answer(people: People, patient_install: I
 async def test_one_page_stops_what_another_has_asked_for(
     people: People, patient_install: Install
 ) -> None:
-    login = patient_install.tenant("acme")["user"]
-    chat = await in_mid_answer(await people.page(patient_install, login))
-    other = Chat(await people.page(patient_install, login))
+    login, brake = patient_install.tenant("acme")["user"], Brake()
+    chat = await in_mid_answer(await brake.put_on(await people.page(patient_install, login)))
+    other = Chat(await brake.put_on(await people.page(patient_install, login)))
     await other.open(chat.page.url)
     await other.reaches("streaming")
     await other.stop_button.click()
+    brake.release()
     await ends_as_its_log_has_it(chat, patient_install, state="stopped")
     await ends_as_its_log_has_it(other, patient_install, state="stopped")
 
@@ -117,20 +150,15 @@ async def test_one_page_stops_what_another_has_asked_for(
 async def test_a_socket_that_is_cut_again_and_again(
     people: People, patient_install: Install
 ) -> None:
-    page = await people.page(patient_install, patient_install.tenant("acme")["user"])
-    sockets: list[WebSocketRoute] = []
-
-    def connect(socket: WebSocketRoute) -> None:
-        socket.connect_to_server()
-        sockets.append(socket)
-
-    await page.route_web_socket("**/ws/chat/", connect)
+    login, brake = patient_install.tenant("acme")["user"], Brake()
+    page = await brake.put_on(await people.page(patient_install, login))
     chat = await in_mid_answer(page)
     for cut in (1, 2, 3):
-        await sockets[-1].close(code=1012)
+        await brake.sockets[-1].close(code=1012)
         await page.wait_for_function("window.seen.at(-1)[0] === 'resuming'")
         await chat.reaches("streaming")
-        assert len(sockets) == cut + 1
+        assert len(brake.sockets) == cut + 1
+    brake.release()
     await ends_as_its_log_has_it(chat, patient_install)
     await never_took_anything_back(chat)
 
