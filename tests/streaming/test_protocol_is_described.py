@@ -35,14 +35,10 @@ def test_every_message_of_a_client_with_all_its_fields(described: dict[str, str]
         assert named == {field.name for field in info}
 
 
-# Sent by the limits on connections, whose branch brings it.
-COMING = {"connection_queued"}
-
-
 def test_every_event_of_the_server_and_no_other(described: dict[str, str]) -> None:
     emitted = set(re.findall(r'"type": "(\w+)"', inspect.getsource(events)))
     understood = {message.__struct_config__.tag for message in get_args(events.Message)}
-    assert emitted | understood | COMING == set(described)
+    assert emitted | understood == set(described)
 
 
 def test_every_error_that_the_page_has_words_for() -> None:
