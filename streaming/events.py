@@ -15,13 +15,16 @@ from kernel.errors import BadRequest, PlatformError
 
 PROTOCOL = 1
 MAX_TEXT = 200_000
-Id = Annotated[str, Meta(min_length=1, max_length=64)]
+# The client's own mark, given back as it came.
+Ref = Annotated[str, Meta(min_length=1, max_length=64)]
+# An id of ours. PostgreSQL cannot even look for some characters.
+Id = Annotated[str, Meta(max_length=64, pattern="^[0-9a-z_]+$")]
 
 
 class Send(Struct, frozen=True, tag="send", tag_field="type"):
     """Say something: in a conversation, or, with none named, in a new one."""
 
-    ref: Id
+    ref: Ref
     model: Annotated[str, Meta(max_length=100)]
     text: Annotated[str, Meta(max_length=MAX_TEXT)]
     conversation: Id | None = None
