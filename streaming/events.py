@@ -17,7 +17,10 @@ from streaming.waiting import Queued
 PROTOCOL = 1
 MAX_TEXT = 200_000
 HighWater = Annotated[int, Meta(ge=1, le=10_000_000)]
-Id = Annotated[str, Meta(min_length=1, max_length=64)]
+# The client's own mark, given back as it came.
+Ref = Annotated[str, Meta(min_length=1, max_length=64)]
+# An id of ours. PostgreSQL cannot even look for some characters.
+Id = Annotated[str, Meta(max_length=64, pattern="^[0-9a-z_]+$")]
 
 
 class Send(Struct, frozen=True, tag="send", tag_field="type"):
@@ -26,12 +29,12 @@ class Send(Struct, frozen=True, tag="send", tag_field="type"):
     key: the same message sent again with it is the same message, not another
     """
 
-    ref: Id
+    ref: Ref
     model: Annotated[str, Meta(max_length=100)]
     text: Annotated[str, Meta(max_length=MAX_TEXT)]
     conversation: Id | None = None
     high_water_tokens: HighWater | None = None
-    key: Id | None = None
+    key: Ref | None = None
 
 
 class Stop(Struct, frozen=True, tag="stop", tag_field="type"):
@@ -50,7 +53,7 @@ class Ack(Struct, frozen=True, tag="ack", tag_field="type"):
 class Resume(Struct, frozen=True, tag="resume", tag_field="type"):
     """Go on with an answer behind `after_seq`."""
 
-    ref: Id
+    ref: Ref
     generation: Id
     after_seq: Annotated[int, Meta(ge=0, le=2**53)] = 0
     high_water_tokens: HighWater | None = None
@@ -59,7 +62,7 @@ class Resume(Struct, frozen=True, tag="resume", tag_field="type"):
 class Ping(Struct, frozen=True, tag="ping", tag_field="type"):
     """Say something, so that the client knows that this socket still leads somewhere."""
 
-    ref: Id
+    ref: Ref
 
 
 Message = Send | Stop | Ack | Resume | Ping
