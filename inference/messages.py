@@ -8,11 +8,16 @@ its stream under id `n-0`; entries without tokens of their own follow as `n-1`, 
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from inference.engine.protocol import EngineRequest, FinishReason
 
 VERSION = 1
+# What becomes of an answer that nobody reads: it waits, runs to its end, or is ended.
+Detached = Literal["hold", "finish", "cancel"]
+SuspendReason = Literal["detached", "drained"]
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -23,6 +28,20 @@ class Usage(msgspec.Struct, frozen=True):
     cached_tokens: int = 0
 
 
+class Progress(msgspec.Struct, frozen=True):
+    """What an answer had come to when it was taken out of an engine; it goes on from there.
+
+    pending: the end of `text` that is in no entry of the log yet
+    consumed: how far its furthest reader had read
+    """
+
+    token_ids: list[int]
+    text: str
+    cached_tokens: int = 0
+    pending: str = ""
+    consumed: int = 0
+
+
 class QueuedRequest(msgspec.Struct, frozen=True):
     """What a web process hands to whichever engine host pulls it; admitted_at in Unix seconds."""
 
@@ -30,11 +49,35 @@ class QueuedRequest(msgspec.Struct, frozen=True):
     release_id: str
     engine_request: EngineRequest
     admitted_at: float
+    high_water_tokens: int
+    detached: Detached = "hold"
+    progress: Progress | None = None
     version: int = VERSION
 
     @property
     def generation_id(self) -> str:
         return self.engine_request.generation_id
+
+    @property
+    def seq(self) -> int:
+        """Tokens that the answer has already."""
+        return len(self.progress.token_ids) if self.progress else 0
+
+    @property
+    def text(self) -> str:
+        """Text that the answer has already."""
+        return self.progress.text if self.progress else ""
+
+    @property
+    def pending(self) -> str:
+        """The end of that text that is in no entry of the log yet."""
+        return self.progress.pending if self.progress else ""
+
+    @property
+    def usage(self) -> Usage:
+        """What it has come to so far."""
+        prompt = len(self.engine_request.prompt_token_ids)
+        return Usage(prompt, self.seq, self.progress.cached_tokens if self.progress else 0)
 
 
 class Opened(msgspec.Struct, frozen=True, tag="opened"):
@@ -80,7 +123,19 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
     usage: Usage
 
 
-Entry = Opened | Started | Tokens | Finished | Failed
+class Suspended(msgspec.Struct, frozen=True, tag="suspended"):
+    """The generation was taken out of its engine, to go on later: its reader was away for too long,
+    or its replica is being drained. `text` is what had no token of its own; the entry that comes
+    next begins with it, so that a position between the two has everything or nothing of it.
+    """
+
+    seq: int
+    text: str
+    reason: SuspendReason
+    usage: Usage
+
+
+Entry = Opened | Started | Tokens | Suspended | Finished | Failed
 Final = Finished | Failed
 
 
@@ -103,15 +158,38 @@ class ReplicaRecord(msgspec.Struct, frozen=True):
     release_name: str
     state: str
     running: int = 0
+    held: int = 0
     waiting: int = 0
     output_tokens: int = 0
     version: int = VERSION
 
 
+class Reading(msgspec.Struct, frozen=True, tag="reading"):
+    """To the replica that runs it: somebody has read the answer up to `seq` and is there for more.
+
+    reader: the web process that has it
+    high_water_tokens: how many tokens beyond `seq` may be made before that reader has read on
+    """
+
+    generation_id: str
+    reader: str
+    seq: int
+    high_water_tokens: int
+
+
+class Left(msgspec.Struct, frozen=True, tag="left"):
+    """To the replica that runs it: a web process has no reader of it any more."""
+
+    generation_id: str
+    reader: str
+
+
+Control = Cancel | Reading | Left
+
 _encoder = msgspec.msgpack.Encoder()
 _entries: msgspec.msgpack.Decoder[Entry] = msgspec.msgpack.Decoder(Entry)
 _requests = msgspec.msgpack.Decoder(QueuedRequest)
-_controls = msgspec.msgpack.Decoder(Cancel)
+_controls: msgspec.msgpack.Decoder[Control] = msgspec.msgpack.Decoder(Control)
 _replicas = msgspec.msgpack.Decoder(ReplicaRecord)
 
 encode = _encoder.encode

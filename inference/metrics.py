@@ -26,3 +26,5 @@ EXECUTION_TIME = Histogram(
     ["release"],
     buckets=SECONDS,
 )
+HOLDS = Counter("nehir_holds", "Times a generation was held for want of credit.", ["release"])
+REPLAYED = Counter("nehir_replays", "Requests answered by an earlier generation.", ["model"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from django.conf import settings
 
 from inference import messages, redis_keys, scripts
-from inference.messages import Failed, Final, Opened, QueuedRequest, Started, Usage
+from inference.messages import Failed, Final, Opened, QueuedRequest, Started
 from kernel.errors import QueueFull
 from kernel.redis import Client
 
@@ -23,13 +23,7 @@ async def enqueue(redis: Client, request: QueuedRequest) -> int:
     accepted, detail = await scripts.run(
         redis,
         "enqueue",
-        [
-            redis_keys.queue(request.release_id),
-            redis_keys.queue_tenants(request.release_id),
-            redis_keys.queue_bell(request.release_id),
-            redis_keys.request(request.generation_id),
-            redis_keys.log(request.tenant_id, request.generation_id),
-        ],
+        _keys(request),
         [
             request.generation_id,
             request.tenant_id,
@@ -37,7 +31,7 @@ async def enqueue(redis: Client, request: QueuedRequest) -> int:
             messages.encode(opened),
             settings.QUEUE_LIMIT,
             settings.QUEUE_LIMIT_PER_TENANT,
-            settings.QUEUE_TIMEOUT_S + settings.LOG_TTL_S + LOG_RESERVE_S,
+            _reserve_s(),
         ],
     )
     if not accepted:
@@ -66,20 +60,30 @@ async def wait_for_arrival(redis: Client, release_id: str, *, timeout_s: float) 
     await redis.blpop([redis_keys.queue_bell(release_id)], timeout=timeout_s)
 
 
-async def withdraw(
-    redis: Client, *, release_id: str, tenant_id: str, generation_id: str, final: Final
-) -> bool:
+async def ring(redis: Client, release_id: str) -> None:
+    """Wake a waiting replica: one that leaves may have taken the bell and not the request."""
+    await redis.lpush(redis_keys.queue_bell(release_id), "1")
+
+
+async def waiting(redis: Client, generation_id: str) -> QueuedRequest | None:
+    """The request of a generation that waits in a queue."""
+    raw = await redis.get(redis_keys.request(generation_id))
+    return messages.decode_request(raw) if raw else None
+
+
+async def withdraw(redis: Client, request: QueuedRequest, final: Final) -> bool:
     """Take a waiting request out and close its log with `final`; False if it doesn't wait."""
     done = await scripts.run(
         redis,
         "withdraw",
+        _keys(request),
         [
-            redis_keys.queue(release_id),
-            redis_keys.queue_tenants(release_id),
-            redis_keys.request(generation_id),
-            redis_keys.log(tenant_id, generation_id),
+            request.generation_id,
+            request.tenant_id,
+            messages.encode(final),
+            settings.LOG_TTL_S,
+            f"{final.seq}-*",
         ],
-        [generation_id, tenant_id, messages.encode(final), settings.LOG_TTL_S],
     )
     return bool(done == 1)
 
@@ -99,11 +103,45 @@ async def overdue(redis: Client, release_id: str) -> list[QueuedRequest]:
     return [messages.decode_request(raw) for raw in requests if raw]
 
 
+async def requeue(redis: Client, request: QueuedRequest) -> bool:
+    """Put a suspended generation back, where its admission puts it; False if it isn't suspended."""
+    done = await scripts.run(
+        redis,
+        "requeue",
+        [redis_keys.lease(request.generation_id), *_keys(request)],
+        [
+            request.generation_id,
+            request.tenant_id,
+            messages.encode(request),
+            int(request.admitted_at * 1_000_000),
+            _reserve_s(),
+            settings.QUEUE_TIMEOUT_S * 1_000_000 // 2,
+        ],
+    )
+    return bool(done == 1)
+
+
+def _keys(request: QueuedRequest) -> list[str]:
+    """What a request has in Redis while it waits, in the order the scripts take it."""
+    return [
+        redis_keys.queue(request.release_id),
+        redis_keys.queue_tenants(request.release_id),
+        redis_keys.queue_bell(request.release_id),
+        redis_keys.request(request.generation_id),
+        redis_keys.log(request.tenant_id, request.generation_id),
+    ]
+
+
+def _reserve_s() -> int:
+    """How long a request and its log are kept while it waits and streams."""
+    return int(settings.QUEUE_TIMEOUT_S + settings.LOG_TTL_S + LOG_RESERVE_S)
+
+
 def timed_out(request: QueuedRequest) -> Failed:
     return Failed(
-        seq=0,
+        seq=request.seq,
         code="queue_timeout",
         message="The request waited too long in the queue and was given up. Try again later.",
         retryable=True,
-        usage=Usage(prompt_tokens=len(request.engine_request.prompt_token_ids), output_tokens=0),
+        usage=request.usage,
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from django.conf import settings
 
 from inference import messages, redis_keys, scripts
-from inference.messages import Entry, Failed, Final, Finished, Tokens
+from inference.messages import Entry, Failed, Final, Finished, Suspended, Tokens
 from kernel.redis import Client
 
 Position = tuple[int, int]
@@ -48,19 +48,40 @@ async def read(
     return parse(await redis.xrange(key, min=f"({as_id(after)}", count=count) or [])
 
 
+async def last(redis: Client, key: str) -> LogEntry | None:
+    """The newest entry of a log; None if there is no log."""
+    found = parse(await redis.xrevrange(key, count=1) or [])
+    return found[0] if found else None
+
+
+async def is_boundary(redis: Client, key: str, seq: int) -> bool:
+    """Whether a reader can have the answer up to exactly `seq`: an entry ends there, or what did is
+    trimmed.
+    """
+    if await redis.xrange(key, min=f"{seq}-0", max=f"{seq}", count=1):
+        return True
+    behind = parse(await redis.xrange(key, min=f"({seq}-0", count=1) or [])
+    # Its first token lies behind the position: nothing is split, something may be missing.
+    return all(
+        isinstance(logged.entry, Tokens) and logged.entry.seq - len(logged.entry.token_ids) >= seq
+        for logged in behind
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Write:
     """An entry on its way into a generation's log."""
 
     tenant_id: str
     generation_id: str
-    entry: Tokens | Final
+    entry: Tokens | Suspended | Final
 
 
 async def append(redis: Client, incarnation: str, writes: Sequence[Write]) -> list[bool]:
     """Append in one pipelined round trip; for each, whether the lease still held.
 
-    A last entry closes its log: the lease is gone and the log expires after `LOG_TTL_S`.
+    An entry that ends the writer's part gives the lease up: a last one closes the log, which then
+    expires after `LOG_TTL_S`; one that suspends keeps it for as long as a checkpoint is kept.
     """
     calls = [(_keys(write), _arguments(incarnation, write.entry)) for write in writes]
     return [reply == 1 for reply in await scripts.run_each(redis, "append", calls)]
@@ -73,15 +94,16 @@ def _keys(write: Write) -> list[str]:
     ]
 
 
-def _arguments(incarnation: str, entry: Tokens | Final) -> list[str | bytes | int]:
-    last = not isinstance(entry, Tokens)
-    return [
-        incarnation,
-        f"{entry.seq}-{'*' if last else 0}",
-        messages.encode(entry),
-        settings.LOG_MAX_ENTRIES,
-        settings.LOG_TTL_S if last else "",
-    ]
+def _arguments(incarnation: str, entry: Tokens | Suspended | Final) -> list[str | bytes | int]:
+    encoded = messages.encode(entry)
+    kept = settings.LOG_MAX_ENTRIES
+    if isinstance(entry, Tokens):
+        # However long it streams, its log outlives its next pause.
+        return [incarnation, f"{entry.seq}-0", encoded, kept, settings.LOG_TTL_S, ""]
+    if isinstance(entry, Suspended):
+        ttl_s = settings.CHECKPOINT_TTL_S
+        return [incarnation, f"{entry.seq}-*", encoded, kept, ttl_s, "suspended"]
+    return [incarnation, f"{entry.seq}-*", encoded, kept, settings.LOG_TTL_S, "closed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,24 +113,37 @@ class Content:
     """
 
     text: str
+    token_ids: list[int]
     seq: int
     final: Final | None
+    suspended: Suspended | None
     trimmed: bool
 
 
 async def content(redis: Client, tenant_id: str, generation_id: str) -> Content | None:
     """The whole log added up, or None if there is none."""
-    entries = await read(redis, redis_keys.log(tenant_id, generation_id))
+    entries = [
+        logged.entry for logged in await read(redis, redis_keys.log(tenant_id, generation_id))
+    ]
     if not entries:
         return None
-    text, seq, final, trimmed = "", 0, None, False
-    for entry in (logged.entry for logged in entries):
-        if isinstance(entry, Tokens):
-            trimmed |= entry.seq - len(entry.token_ids) > seq
-            text += entry.text
-            seq = entry.seq
-        elif isinstance(entry, Finished):
-            text += entry.text
-        if isinstance(entry, Finished | Failed):
-            final = entry
-    return Content(text, seq, final, trimmed)
+    tokens = [entry for entry in entries if isinstance(entry, Tokens)]
+    return Content(
+        text="".join(entry.text for entry in entries if isinstance(entry, Tokens | Finished)),
+        token_ids=[token_id for entry in tokens for token_id in entry.token_ids],
+        seq=tokens[-1].seq if tokens else 0,
+        final=next(
+            (entry for entry in reversed(entries) if isinstance(entry, Finished | Failed)), None
+        ),
+        suspended=entries[-1] if isinstance(entries[-1], Suspended) else None,
+        trimmed=_has_gap(tokens),
+    )
+
+
+def _has_gap(tokens: list[Tokens]) -> bool:
+    before = 0
+    for entry in tokens:
+        if entry.seq - len(entry.token_ids) > before:
+            return True
+        before = entry.seq
+    return False

@@ -1,5 +1,5 @@
-"""An answer as its reader sees it: batches of log entries folded into frames, and the generation
-ended if the reader leaves.
+"""An answer as its reader sees it: batches of log entries folded into frames, never more than the
+reader's connection may have outstanding.
 """
 
 from __future__ import annotations
@@ -9,16 +9,20 @@ import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 
-from inference import queue
 from inference.messages import Failed, Final, Finished, Started, Tokens
 from inference.pipeline.admission import Admitted
 from inference.services import generations
-from inference.token_log import LogEntry
+from inference.token_log import BEGINNING, LogEntry, Position
 from kernel.clock import Clock
 from kernel.errors import EngineLost, GenerationFailed, PlatformError, Unavailable
-from kernel.redis import OUTAGE, client
+from kernel.redis import OUTAGE
 from streaming import metrics
+from streaming.draining import NO_DRAIN, Drain
+from streaming.reading import Reader
 from streaming.relay import relay
+
+# How often a reader without room looks whether its server leaves.
+ROOM_POLL_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,99 +30,132 @@ class Frame:
     """Everything that had piled up: its text, the position behind it, and the end if that has come.
 
     seq: tokens of the answer up to and including this frame
+    missed: tokens before this frame that the log no longer had
     started: a replica has the generation; before that it waits in the queue
     """
 
     seq: int
     text: str
+    missed: int
     started: bool
     final: Final | None
 
 
-def fold(entries: list[LogEntry]) -> Frame:
-    """One frame of a batch of entries."""
-    text, started, final = [], False, None
-    for logged in entries:
-        entry = logged.entry
+def fold(entries: list[LogEntry], *, behind: int) -> Frame:
+    """One frame of a batch of entries, for a reader that has the answer up to `behind` tokens."""
+    text, started, final, missed = [], False, None, 0
+    for entry in (logged.entry for logged in entries):
         if isinstance(entry, Tokens):
+            missed += max(0, entry.seq - len(entry.token_ids) - behind)
+            behind = entry.seq
+        if isinstance(entry, Tokens | Finished):
             text.append(entry.text)
-        elif isinstance(entry, Started):
+        if isinstance(entry, Started):
             started = True
-        elif isinstance(entry, Finished | Failed):
+        if isinstance(entry, Finished | Failed):
             final = entry
-            text.append(entry.text if isinstance(entry, Finished) else "")
-    return Frame(entries[-1].entry.seq, "".join(text), started, final)
+    seq, _ = entries[-1].position
+    return Frame(seq, "".join(text), missed, started, final)
+
+
+class Answer:
+    """One reading of an answer.
+
+    Iterate for its frames; None comes about once a second while nothing happens. No frame is given
+    while the reader has its high-water mark outstanding: say how far it has read with `has_read`.
+    Raises PlatformError when the answer breaks off.
+    """
+
+    def __init__(self, admitted: Admitted, after: Position, drain: Drain) -> None:
+        self.admitted = admitted
+        self._drain = drain
+        self.ended = False
+        self._after = after
+        loop = asyncio.get_running_loop()
+        self._reader = Reader(admitted.high_water_tokens, moved_at=loop.time())
+        self._reader.given = self._reader.consumed = after[0]
+        self._moved = asyncio.Event()
+
+    def has_read(self, seq: int) -> None:
+        """The client has the answer up to `seq`; what lies beyond what it was sent is ignored."""
+        self._reader.has_read(seq, now=asyncio.get_running_loop().time())
+        self._moved.set()
+
+    async def __aiter__(self) -> AsyncGenerator[Frame | None, None]:
+        admitted, behind = self.admitted, self._after[0]
+        log = relay().follow(
+            admitted.tenant_id, admitted.generation_id, reader=self._reader, after=self._after
+        )
+        async with contextlib.aclosing(log):
+            async for entries in log:
+                frame = fold(entries, behind=behind) if entries else None
+                if frame is not None:
+                    behind = frame.seq
+                    self.ended = frame.final is not None
+                    self._reader.was_given(frame.seq)
+                yield frame
+                if frame is not None and isinstance(frame.final, Failed):
+                    raise as_error(frame.final)
+                await self._room()
+                self._drain.check()
+
+    async def _room(self) -> None:
+        while not self._reader.has_room:
+            self._moved.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._moved.wait(), ROOM_POLL_S)
+            self._drain.check()
 
 
 @contextlib.asynccontextmanager
 async def reading(
-    admitted: Admitted, clock: Clock, *, transport: str
-) -> AsyncIterator[AsyncGenerator[Frame | None, None]]:
-    """Read an answer inside this context; leaving it before the answer has ended ends the
-    generation.
+    admitted: Admitted,
+    clock: Clock,
+    *,
+    transport: str,
+    after: Position | None = None,
+    drain: Drain = NO_DRAIN,
+) -> AsyncIterator[Answer]:
+    """Read an answer inside this context, from its beginning or behind a position.
 
-    Yields the answer's frames; None about once a second while nothing happens. They raise
-    PlatformError when it breaks off.
+    Leaving before its end leaves it to its policy: `cancel` ends it here and now; otherwise its
+    replica is told that this reader is gone.
     """
-    end = _End()
-    frames = _measured(_frames(admitted, end), admitted, clock, transport)
+    answer = Answer(admitted, after or BEGINNING, drain)
     metrics.OPEN.labels(transport).inc()
     try:
-        async with contextlib.aclosing(frames):
-            yield frames
+        yield answer
     finally:
         metrics.OPEN.labels(transport).dec()
-        if not end.reached:
+        if not answer.ended and admitted.detached == "cancel":
             # Whatever ends the reader must not end this.
             await asyncio.shield(_cancel(admitted, clock))
 
 
-@dataclass(slots=True)
-class _End:
-    reached: bool = False
+class Stopwatch:
+    """Times from admission, for metrics: of a first reading, from the beginning."""
 
+    def __init__(self, admitted: Admitted, clock: Clock, transport: str) -> None:
+        self._admitted = admitted
+        self._clock = clock
+        self._labels = (transport, admitted.model)
+        self._has_text = False
 
-async def _frames(admitted: Admitted, end: _End) -> AsyncGenerator[Frame | None, None]:
-    log = relay().follow(admitted.tenant_id, admitted.generation_id)
-    async with contextlib.aclosing(log):
-        async for entries in log:
-            frame = fold(entries) if entries else None
-            if frame is not None and frame.final is not None:
-                end.reached = True
-            yield frame
-            if frame is not None and isinstance(frame.final, Failed):
-                raise as_error(frame.final)
+    def saw(self, frame: Frame) -> None:
+        if frame.text and not self._has_text:
+            self._has_text = True
+            metrics.TTFT.labels(*self._labels).observe(self._seconds())
+        if frame.final is not None:
+            metrics.ANSWER_TIME.labels(*self._labels).observe(self._seconds())
 
-
-async def _measured(
-    frames: AsyncGenerator[Frame | None, None], admitted: Admitted, clock: Clock, transport: str
-) -> AsyncGenerator[Frame | None, None]:
-    def seconds() -> float:
-        return max(0.0, (clock.now() - admitted.created_at).total_seconds())
-
-    has_text = False
-    async with contextlib.aclosing(frames):
-        async for frame in frames:
-            if frame is not None and frame.text and not has_text:
-                has_text = True
-                metrics.TTFT.labels(transport, admitted.model).observe(seconds())
-            if frame is not None and frame.final is not None:
-                metrics.ANSWER_TIME.labels(transport, admitted.model).observe(seconds())
-            yield frame
+    def _seconds(self) -> float:
+        return max(0.0, (self._clock.now() - self._admitted.created_at).total_seconds())
 
 
 async def _cancel(admitted: Admitted, clock: Clock) -> None:
     # With Redis away the replica breaks its generations off by itself.
     with contextlib.suppress(*OUTAGE):
         await generations.cancel(admitted, clock)
-
-
-async def place(admitted: Admitted) -> int | None:
-    """Place in the queue, 1 being next; None when it waits no more or can't be told."""
-    try:
-        return await queue.place(client(), admitted.release_id, admitted.generation_id)
-    except OUTAGE:
-        return None
 
 
 def as_error(failed: Failed) -> PlatformError:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any
 
 from channels.generic.websocket import AsyncWebsocketConsumer
@@ -18,15 +19,20 @@ from django.contrib.auth.models import AnonymousUser
 from inference.messages import Finished
 from inference.pipeline.admission import Admitted
 from inference.services import catalog, generations
+from inference.token_log import BEGINNING, Position
 from kernel.clock import SystemClock
 from kernel.database import database
-from kernel.errors import BadRequest, PlatformError
+from kernel.errors import BadRequest, PlatformError, Unavailable
 from kernel.redis import OUTAGE
 from streaming import answer, events
-from streaming.answer import Frame
-from streaming.events import Send, Stop
-from streaming.services.asking import ask, say
+from streaming.answer import Answer, Frame, Stopwatch
+from streaming.connections import Slot, connections
+from streaming.draining import Drain, Restarting
+from streaming.events import Ack, Message, Ping, Resume, Send, Stop
+from streaming.resuming import resume
+from streaming.services.asking import ask, asked_before, say
 from streaming.services.sessions import SignedOut, principal_of_session
+from streaming.waiting import QueueWatch
 from tenants.principal import Principal
 from web.errors import as_platform_error
 
@@ -35,30 +41,63 @@ log = logging.getLogger(__name__)
 CLOCK = SystemClock()
 NOT_SIGNED_IN = 4401
 NO_TENANT = 4403
+RESTARTING = 1012
+TRY_AGAIN_LATER = 1013
 MODELS_POLL_S = 1.0
 ANSWERS_AT_ONCE = 8
 
 
 class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
+    # Joins no group: a channel of its own would cost a subscription in Redis, and a handshake that
+    # fails while Redis is away.
+    channel_layer_alias = ""
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._answers: dict[str, Admitted] = {}
+        self._answers: dict[str, Answer] = {}
         self._asked = 0
+        self._slot: Slot | None = None
 
     async def connect(self) -> None:
+        self._drain = Drain(self.scope)
         await self.accept()
         if isinstance(self.scope["user"], AnonymousUser):
             await self.close(NOT_SIGNED_IN)
             return
         try:
-            await self._principal()
+            principal = await self._principal()
         except PlatformError:
             await self.close(NO_TENANT)
             return
-        self._start(self._watch_models())
+        try:
+            self._slot = await connections().take("websocket", principal)
+        except PlatformError as error:
+            await self._refuse(error)
+            return
+        self._start(self._greet(self._slot))
+
+    async def _greet(self, slot: Slot) -> None:
+        try:
+            async for place in slot.turn():
+                self._drain.check_begun()
+                if place is not None:
+                    await self._emit(events.connection_queued(place))
+        except Restarting:
+            await self.close(RESTARTING)
+            return
+        except PlatformError as error:
+            await self._refuse(error)
+            return
+        await self._watch_models()
+
+    async def _refuse(self, error: PlatformError) -> None:
+        await self._emit(events.failed(error))
+        await self.close(TRY_AGAIN_LATER)
 
     async def disconnect(self, code: int) -> None:
+        if self._slot is not None:
+            self._slot.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -70,14 +109,27 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         except BadRequest as error:
             await self._emit(events.failed(error, ref=events.ref_of(frame)))
             return
-        if isinstance(message, Stop):
-            self._start(self._stop(message))
+        await self._handle(message)
+
+    async def _handle(self, message: Message) -> None:
+        if isinstance(message, Ack):
+            if reading := self._answers.get(message.generation):
+                reading.has_read(message.seq)
+        elif isinstance(message, Ping):
+            await self._emit(events.pong(message.ref))
+        elif isinstance(message, Stop):
+            self._asked += 1
+            self._start(self._telling_errors(message, self._stop))
+        elif self._slot is None or self._slot.place:
+            waits = Unavailable("This connection waits for its turn.", code="connection_queued")
+            await self._emit(events.failed(waits, ref=message.ref))
         elif self._asked >= ANSWERS_AT_ONCE:
             busy = BadRequest("Too many answers at once.", code="too_many_answers")
             await self._emit(events.failed(busy, ref=message.ref))
         else:
             self._asked += 1
-            self._start(self._answer(message))
+            work = self._resume if isinstance(message, Resume) else self._answer
+            self._start(self._telling_errors(message, work))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -100,72 +152,112 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                 models = await catalog.model_states()
             except OUTAGE:
                 models = await catalog.all_down()
+            if self._drain.has_begun and not self._asked:
+                await self.close(RESTARTING)
+                return
             if models != known:
                 greet = events.hello if known is None else events.models_changed
                 await self._emit(greet(models))
                 known = models
             await asyncio.sleep(MODELS_POLL_S)
 
-    async def _stop(self, message: Stop) -> None:
-        admitted = self._answers.get(message.generation)
-        if admitted is not None:
-            await generations.cancel(admitted, CLOCK)
-
-    async def _answer(self, message: Send) -> None:
+    async def _telling_errors(self, message: Send | Resume | Stop, work: Any) -> None:
+        """told: what an error says beside itself, as far as the work has got."""
+        told: dict[str, Any] = {} if isinstance(message, Stop) else {"ref": message.ref}
         try:
-            await self._say_and_answer(message)
+            await work(message, told)
+        except SignedOut:
+            await self.close(NOT_SIGNED_IN)
+        except Restarting:
+            await self.close(RESTARTING)
+        except Exception as error:  # noqa: BLE001 - told to the client, and logged where unforeseen
+            await self._emit(events.failed(as_platform_error(error), **told))
         finally:
             self._asked -= 1
 
-    async def _say_and_answer(self, message: Send) -> None:
-        told: dict[str, Any] = {"ref": message.ref}
-        try:
-            principal = await self._principal()
-            said = await say(message, principal, CLOCK)
-            told["conversation"] = {"id": said.id, "title": said.heading}
-            admitted = await ask(message, principal, said, CLOCK)
-            told["generation"] = admitted.generation_id
-            await self._stream(message, told["conversation"], admitted)
-        except SignedOut:
-            await self.close(NOT_SIGNED_IN)
-        except Exception as error:  # noqa: BLE001 - told to the client, and logged where unforeseen
-            await self._emit(events.failed(as_platform_error(error), **told))
+    async def _answer(self, message: Send, told: dict[str, Any]) -> None:
+        principal = await self._principal()
+        before = await asked_before(message, principal, CLOCK)
+        said = before.conversation if before else await say(message, principal, CLOCK)
+        told["conversation"] = {"id": said.id, "title": said.heading}
+        admitted = before.admitted if before else await ask(message, principal, said, CLOCK)
+        told["generation"] = admitted.generation_id
+        accepted = events.accepted(
+            message.ref,
+            conversation=told["conversation"],
+            generation=admitted.generation_id,
+            model=admitted.model,
+        )
+        stopwatch = None if before else Stopwatch(admitted, CLOCK, "websocket")
+        await self._stream(admitted, BEGINNING, accepted, stopwatch)
+
+    async def _stop(self, message: Stop, told: dict[str, Any]) -> None:
+        reading = self._answers.get(message.generation)
+        if reading is None:
+            admitted = await generations.find(await self._principal(), message.generation)
+        else:
+            admitted = reading.admitted
+        # Once said, a stop holds, though the socket closes right behind it.
+        await asyncio.shield(generations.cancel(admitted, CLOCK))
+
+    async def _resume(self, message: Resume, told: dict[str, Any]) -> None:
+        told["generation"] = message.generation
+        found = await resume(await self._principal(), message.generation, message.after_seq)
+        # From here to its place among the answers nothing waits, so of two only one gets there.
+        if message.generation in self._answers:
+            # The one that it receives has not ended.
+            del told["generation"]
+            raise BadRequest("This socket receives that answer already.", code="already_reading")
+        admitted = _with_mark(found.admitted, message.high_water_tokens)
+        resumed = events.resumed(
+            message.ref,
+            generation=message.generation,
+            seq=message.after_seq,
+            model=admitted.model,
+        )
+        await self._stream(admitted, found.after, resumed, None)
 
     async def _stream(
-        self, message: Send, conversation: dict[str, str], admitted: Admitted
+        self,
+        admitted: Admitted,
+        after: Position,
+        greeting: events.Event,
+        stopwatch: Stopwatch | None,
     ) -> None:
-        generation_id = admitted.generation_id
-        self._answers[generation_id] = admitted
-        try:
-            async with answer.reading(admitted, CLOCK, transport="websocket") as frames:
-                accepted = events.accepted(
-                    message.ref,
-                    conversation=conversation,
-                    generation=generation_id,
-                    model=admitted.model,
-                )
-                await self._emit(accepted)
-                await self._emit_frames(admitted, frames)
-        finally:
-            del self._answers[generation_id]
+        reading_it = answer.reading(
+            admitted, CLOCK, transport="websocket", after=after, drain=self._drain
+        )
+        async with reading_it as reading:
+            self._answers[admitted.generation_id] = reading
+            try:
+                await self._emit(greeting)
+                await self._emit_frames(reading, stopwatch)
+            finally:
+                self._answers.pop(admitted.generation_id, None)
 
-    async def _emit_frames(self, admitted: Admitted, frames: AsyncIterator[Frame | None]) -> None:
-        started, known_place = False, None
-        async for frame in frames:
+    async def _emit_frames(self, reading: Answer, stopwatch: Stopwatch | None) -> None:
+        generation_id = reading.admitted.generation_id
+        watch = QueueWatch(reading.admitted)
+        async for frame in reading:
             if frame is not None:
-                started |= frame.started
-                await self._emit_frame(admitted.generation_id, frame)
-            if not started:
-                known_place = await self._emit_place(admitted, known_place)
+                watch.saw(frame)
+                if stopwatch:
+                    stopwatch.saw(frame)
+                await self._emit_frame(generation_id, frame)
+            elif queued := await watch.changed():
+                await self._emit(events.queued(generation_id, queued))
 
     async def _emit_frame(self, generation_id: str, frame: Frame) -> None:
+        if frame.missed:
+            await self._emit(events.gap(generation_id, frame.missed))
         if frame.text:
             await self._emit(events.tokens(generation_id, frame.seq, frame.text))
         if isinstance(frame.final, Finished):
             await self._emit(events.finished(generation_id, frame.final))
 
-    async def _emit_place(self, admitted: Admitted, known: int | None) -> int | None:
-        place = await answer.place(admitted)
-        if place is not None and place != known:
-            await self._emit(events.waiting(admitted.generation_id, place))
-        return place
+
+def _with_mark(admitted: Admitted, high_water_tokens: int | None) -> Admitted:
+    """A client may ask for a lower mark than it may have, never a higher one."""
+    mark = admitted.high_water_tokens
+    wanted = mark if high_water_tokens is None else min(mark, high_water_tokens)
+    return replace(admitted, high_water_tokens=wanted)

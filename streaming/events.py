@@ -12,31 +12,64 @@ from msgspec import Meta, Struct
 from inference.messages import Finished
 from inference.services.catalog import ModelState
 from kernel.errors import BadRequest, PlatformError
+from streaming.waiting import Queued
 
 PROTOCOL = 1
 MAX_TEXT = 200_000
-Id = Annotated[str, Meta(min_length=1, max_length=64)]
+HighWater = Annotated[int, Meta(ge=1, le=10_000_000)]
+# The client's own mark, given back as it came.
+Ref = Annotated[str, Meta(min_length=1, max_length=64)]
+# An id of ours. PostgreSQL cannot even look for some characters.
+Id = Annotated[str, Meta(max_length=64, pattern="^[0-9a-z_]+$")]
 
 
 class Send(Struct, frozen=True, tag="send", tag_field="type"):
-    """Say something: in a conversation, or, with none named, in a new one."""
+    """Say something: in a conversation, or, with none named, in a new one.
 
-    ref: Id
+    key: the same message sent again with it is the same message, not another
+    """
+
+    ref: Ref
     model: Annotated[str, Meta(max_length=100)]
     text: Annotated[str, Meta(max_length=MAX_TEXT)]
     conversation: Id | None = None
+    high_water_tokens: HighWater | None = None
+    key: Ref | None = None
 
 
 class Stop(Struct, frozen=True, tag="stop", tag_field="type"):
-    """End an answer that this socket receives."""
+    """End an answer of one's own, wherever it is."""
 
     generation: Id
 
 
-_decoder = msgspec.json.Decoder(Send | Stop)
+class Ack(Struct, frozen=True, tag="ack", tag_field="type"):
+    """The answer has arrived up to `seq`."""
+
+    generation: Id
+    seq: Annotated[int, Meta(ge=0, le=2**53)]
 
 
-def parse(frame: str) -> Send | Stop:
+class Resume(Struct, frozen=True, tag="resume", tag_field="type"):
+    """Go on with an answer behind `after_seq`."""
+
+    ref: Ref
+    generation: Id
+    after_seq: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    high_water_tokens: HighWater | None = None
+
+
+class Ping(Struct, frozen=True, tag="ping", tag_field="type"):
+    """Say something, so that the client knows that this socket still leads somewhere."""
+
+    ref: Ref
+
+
+Message = Send | Stop | Ack | Resume | Ping
+_decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
+
+
+def parse(frame: str) -> Message:
     """A client's message. Raises BadRequest."""
     try:
         return _decoder.decode(frame)
@@ -67,6 +100,11 @@ def hello(models: list[ModelState]) -> Event:
     return {"type": "hello", "protocol": PROTOCOL, "models": _models(models)}
 
 
+def connection_queued(position: int) -> Event:
+    """Before `hello`: the socket waits for its turn, 1 being next."""
+    return {"type": "connection_queued", "position": position}
+
+
 def models_changed(models: list[ModelState]) -> Event:
     return {"type": "models", "models": _models(models)}
 
@@ -85,8 +123,27 @@ def accepted(ref: str, *, conversation: dict[str, str], generation: str, model: 
     }
 
 
-def waiting(generation: str, position: int) -> Event:
-    return {"type": "waiting", "generation": generation, "position": position}
+def resumed(ref: str, *, generation: str, seq: int, model: str) -> Event:
+    return {
+        "type": "resumed",
+        "ref": ref,
+        "generation": generation,
+        "seq": seq,
+        "model": model,
+    }
+
+
+def pong(ref: str) -> Event:
+    return {"type": "pong", "ref": ref}
+
+
+def queued(generation: str, queued: Queued) -> Event:
+    return {"type": "queued", "generation": generation, **queued.as_json()}
+
+
+def gap(generation: str, missed: int) -> Event:
+    """So many tokens, before the text that follows, are no longer kept."""
+    return {"type": "gap", "generation": generation, "missed": missed}
 
 
 def tokens(generation: str, seq: int, text: str) -> Event:

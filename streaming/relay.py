@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from inference import redis_keys, registry, token_log
-from inference.messages import Failed, Finished
-from inference.services import recovery
+from inference import control, redis_keys, registry, token_log
+from inference.messages import Control, Failed, Finished, Left
+from inference.services import checkpoints, recovery
 from inference.token_log import BEGINNING, LogEntry, Position, as_id, parse
 from kernel.clock import SystemClock
-from kernel.errors import PlatformError, Unavailable
+from kernel.errors import Unavailable
 from kernel.ids import new_id
 from kernel.redis import OUTAGE, Client, client, unavailable
+from streaming.reading import Reader
+from streaming.tail import Tail
 
 log = logging.getLogger(__name__)
 
@@ -28,47 +30,9 @@ log = logging.getLogger(__name__)
 BLOCK_MS = 2_000
 ENTRIES_AT_ONCE = 256
 CHECK_S = 1.0
+# Positions are gathered for this long.
+TELL_S = 0.05
 OUTAGE_PAUSE_S = 0.5
-
-
-class _Tail:
-    """The end of one log, as far as this process has read it, and the readers that wait there."""
-
-    def __init__(self, tenant_id: str, generation_id: str, position: Position) -> None:
-        self.tenant_id = tenant_id
-        self.generation_id = generation_id
-        self.position = position
-        self.readers = 0
-        self.quiet = False
-        self._arrival: asyncio.Future[list[LogEntry]] | None = None
-
-    async def next(self) -> list[LogEntry]:
-        """The entries that arrive next; none when the log has been quiet for a while. Raises
-        PlatformError.
-        """
-        if self._arrival is None:
-            self._arrival = asyncio.get_running_loop().create_future()
-        return await asyncio.shield(self._arrival)
-
-    def arrived(self, entries: list[LogEntry]) -> None:
-        self.position = entries[-1].position
-        self.quiet = False
-        if arrival := self._take():
-            arrival.set_result(entries)
-
-    def stayed_quiet(self) -> None:
-        if arrival := self._take():
-            arrival.set_result([])
-
-    def fail(self, error: PlatformError) -> None:
-        if arrival := self._take():
-            arrival.set_exception(error)
-            # Its reader may have left meanwhile; then nobody has to hear of it.
-            arrival.exception()
-
-    def _take(self) -> asyncio.Future[list[LogEntry]] | None:
-        arrival, self._arrival = self._arrival, None
-        return arrival if arrival is not None and not arrival.done() else None
 
 
 class Relay:
@@ -76,35 +40,42 @@ class Relay:
 
     def __init__(self, redis: Client) -> None:
         self._redis = redis
-        self._tails: dict[str, _Tail] = {}
-        self._wake_key = redis_keys.reader_wake(new_id("rdr"))
+        self._tails: dict[str, Tail] = {}
+        self._id = new_id("rdr")
+        self._wake_key = redis_keys.reader_wake(self._id)
+        self._left: list[Tail] = []
         self._wake_id = "0-0"
         self._tasks: list[asyncio.Task[None]] = []
 
     async def follow(
-        self, tenant_id: str, generation_id: str, *, after: Position = BEGINNING
+        self,
+        tenant_id: str,
+        generation_id: str,
+        *,
+        reader: Reader,
+        after: Position = BEGINNING,
     ) -> AsyncGenerator[list[LogEntry], None]:
         """Entries behind `after` in batches, until the last one. Everything that has piled up comes
         in one batch.
 
         While nothing happens, an empty batch comes about once a second: time for a heartbeat.
-        Raises Unavailable when Redis or the log is gone.
+        How far `reader` has read is told to the replica while this runs; a generation that was
+        suspended for want of a reader goes on. Raises Unavailable when Redis or the log is gone.
         """
-        key = redis_keys.log(tenant_id, generation_id)
-        tail = await self._join(key, tenant_id, generation_id, after)
+        tail = await self._join(Tail(tenant_id, generation_id, after), reader)
         position = after
         try:
             while True:
-                entries = await self._entries(key, tail, position)
+                entries = await self._entries(tail, position)
                 if entries:
                     position = entries[-1].position
                 yield entries
                 if entries and isinstance(entries[-1].entry, Finished | Failed):
                     return
         finally:
-            self._part(key, tail)
+            self._part(tail, reader)
 
-    async def _entries(self, key: str, tail: _Tail, position: Position) -> list[LogEntry]:
+    async def _entries(self, tail: Tail, position: Position) -> list[LogEntry]:
         # Of what is handed out next, a reader that was faster by itself has had a part.
         while tail.position <= position:
             arrived = await tail.next()
@@ -112,38 +83,58 @@ class Relay:
             if entries or not arrived:
                 return entries
         try:
-            entries = await token_log.read(self._redis, key, after=position, count=ENTRIES_AT_ONCE)
+            entries = await token_log.read(
+                self._redis, tail.key, after=position, count=ENTRIES_AT_ONCE
+            )
         except OUTAGE as error:
             raise unavailable() from error
         if not entries:
             raise _log_gone()
         return entries
 
-    async def _join(self, key: str, tenant_id: str, generation_id: str, after: Position) -> _Tail:
-        tail = self._tails.get(key)
-        if tail is None:
-            tail = self._tails[key] = _Tail(tenant_id, generation_id, after)
-            self._keep_running()
-        tail.readers += 1
+    async def _join(self, new: Tail, reader: Reader) -> Tail:
+        tail = self._tails.setdefault(new.key, new)
+        tail.readers.append(reader)
+        self._keep_running()
         try:
             pipeline = self._redis.pipeline(transaction=False)
             pipeline.xadd(self._wake_key, {"w": "1"}, maxlen=1)
             pipeline.expire(self._wake_key, 3600)
-            await pipeline.execute()
-        except OUTAGE as error:
-            self._part(key, tail)
-            raise unavailable() from error
+            pipeline.get(redis_keys.lease(tail.generation_id))
+            *_, holder = await pipeline.execute()
+            await self._look_at_lease(tail, holder)
+        except BaseException as error:
+            # Also when its client has left meanwhile: nobody would take it away any more.
+            self._part(tail, reader)
+            if isinstance(error, OUTAGE):
+                raise unavailable() from error
+            raise
         return tail
 
-    def _part(self, key: str, tail: _Tail) -> None:
-        tail.readers -= 1
-        if tail.readers == 0 and self._tails.get(key) is tail:
-            del self._tails[key]
+    def _part(self, tail: Tail, reader: Reader) -> None:
+        # By identity: two readers may be at the same place.
+        tail.readers = [other for other in tail.readers if other is not reader]
+        if not tail.readers and self._tails.get(tail.key) is tail:
+            del self._tails[tail.key]
+            self._left.append(tail)
+
+    async def _look_at_lease(self, tail: Tail, holder: bytes | None) -> str | None:
+        """Who makes the answer at present; one that waits for a reader has found it."""
+        if holder is None or holder.startswith(b"closed:"):
+            return None
+        if holder.startswith(b"suspended:"):
+            # One that does not read on is why it was suspended.
+            if tail.has_reader(now=asyncio.get_running_loop().time()):
+                await checkpoints.go_on(self._redis, tail.tenant_id, tail.generation_id)
+            return None
+        tail.held_by(holder.decode())
+        return tail.incarnation
 
     def _keep_running(self) -> None:
         self._tasks = [task for task in self._tasks if not task.done()]
         running = {task.get_name() for task in self._tasks}
-        for name, loop in (("relay-read", self._read), ("relay-check", self._check)):
+        loops = {"relay-read": self._read, "relay-check": self._check, "relay-tell": self._tell}
+        for name, loop in loops.items():
             if name not in running:
                 self._tasks.append(asyncio.create_task(loop(), name=name))
 
@@ -162,7 +153,7 @@ class Relay:
                 continue
             self._deliver(replies, tails)
 
-    def _deliver(self, replies: Any, tails: dict[str, _Tail]) -> None:
+    def _deliver(self, replies: Any, tails: dict[str, Tail]) -> None:
         """tails: those that were read. A log that was joined anew since starts somewhere else."""
         for raw_key, raw_entries in _pairs(replies):
             key = raw_key.decode()
@@ -170,6 +161,30 @@ class Relay:
                 self._wake_id = raw_entries[-1][0].decode()
             elif self._tails.get(key) is tails[key]:
                 tails[key].arrived(parse(raw_entries))
+
+    async def _tell(self) -> None:
+        """Tell replicas how far their readers are and who has left, all in one round trip."""
+        while self._tails or self._left:
+            await asyncio.sleep(TELL_S)
+            by_incarnation: dict[str, list[Control]] = {}
+            for incarnation, message in self._news():
+                by_incarnation.setdefault(incarnation, []).append(message)
+            if by_incarnation:
+                try:
+                    await control.send(self._redis, by_incarnation)
+                except OUTAGE as error:
+                    log.warning("Redis is away (telling positions): %s", error)
+
+    def _news(self) -> Iterator[tuple[str, Control]]:
+        now = asyncio.get_running_loop().time()
+        left, self._left = self._left, []
+        for tail in left:
+            # It may have come back at once.
+            if tail.incarnation and tail.key not in self._tails:
+                yield tail.incarnation, Left(tail.generation_id, self._id)
+        for tail in self._tails.values():
+            if tail.incarnation and (reading := tail.reading(process=self._id, now=now)):
+                yield tail.incarnation, reading
 
     async def _check(self) -> None:
         """Find out why a log is quiet: its replica may be lost, or the log itself."""
@@ -189,18 +204,18 @@ class Relay:
                     # The database may be away; whoever waits for this check goes on waiting.
                     log.exception("Checking quiet logs failed.")
 
-    async def _check_quiet(self, quiet: list[_Tail]) -> None:
+    async def _check_quiet(self, quiet: list[Tail]) -> None:
         pipeline = self._redis.pipeline(transaction=False)
         for tail in quiet:
             pipeline.get(redis_keys.lease(tail.generation_id))
             pipeline.exists(redis_keys.log(tail.tenant_id, tail.generation_id))
         replies = await pipeline.execute()
-        holders = set()
+        holders: set[str] = set()
         for tail, holder, exists in zip(quiet, replies[::2], replies[1::2], strict=True):
             if not exists:
                 tail.fail(_log_gone())
-            if holder is not None and not holder.startswith(b"closed:"):
-                holders.add(holder.decode())
+            if incarnation := await self._look_at_lease(tail, holder):
+                holders.add(incarnation)
         if lost := await registry.lost(self._redis, holders):
             log.warning("Lost replicas: %s", ", ".join(sorted(lost)))
             await recovery.close_lost(self._redis, SystemClock(), lost)

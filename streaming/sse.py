@@ -15,9 +15,13 @@ from web.errors import error_body
 DONE = b"data: [DONE]\n\n"
 
 
-def event(data: dict[str, Any], *, seq: int | None = None) -> bytes:
-    """One event; seq becomes its id, where a reader may go on from."""
+def event(data: dict[str, Any], *, seq: int | None = None, name: str | None = None) -> bytes:
+    """One event; seq becomes its id, where a reader may go on from. Only clients that asked for
+    them get events with a name.
+    """
     head = b"" if seq is None else b"id: %d\n" % seq
+    if name is not None:
+        head += b"event: %s\n" % name.encode()
     return head + b"data: " + msgspec.json.encode(data) + b"\n\n"
 
 

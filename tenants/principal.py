@@ -15,12 +15,14 @@ class Principal:
 
     tenant_id: the one tenant it acts in
     key_id: the API key used, None for a session
+    high_water_tokens: how far answers may be ahead of its readers; None for the platform's default
     """
 
     tenant_id: str
     kind: Literal["user", "service_account"]
     id: str
     key_id: str | None = None
+    high_water_tokens: int | None = None
 
     @property
     def name(self) -> str:

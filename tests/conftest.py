@@ -81,7 +81,12 @@ def stack(stores: Stores) -> Iterator[Stack]:
     """The whole platform with the fake engine, shared by tests that leave it as it was."""
     folder = folders.short("nehir-stack-")
     # At DEBUG, so that what must not be logged is not logged at any level.
-    pace = {"NEHIR_FAKE_TTFT_MS": "20", "NEHIR_FAKE_ITL_MS": "10", "NEHIR_LOG_LEVEL": "DEBUG"}
+    pace = {
+        "NEHIR_FAKE_TTFT_MS": "20",
+        "NEHIR_FAKE_ITL_MS": "10",
+        "NEHIR_LOG_LEVEL": "DEBUG",
+        "NEHIR_DETACH_GRACE_S": "2",
+    }
     running = Stack(folder, stores.copy(), stores.world, **pace)
     try:
         yield running.start()
@@ -104,6 +109,7 @@ def own_stack(stores: Stores) -> Iterator[OwnStack]:
             "NEHIR_FAKE_TTFT_MS": "20",
             "NEHIR_FAKE_ITL_MS": "50",
             "NEHIR_REPLICA_TIMEOUT_S": "3",
+            "NEHIR_DETACH_GRACE_S": "2",
         }
         folder = folders.short("nehir-stack-")
         started.append(Stack(folder, stores.copy(), stores.world, **pace | settings))

@@ -1,3 +1,3 @@
 """Engines behind one small contract (`protocol`). No models here, and vLLM is imported in
-`vllm_engine` alone.
+`vllm` alone.
 """

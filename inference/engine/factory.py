@@ -33,6 +33,6 @@ def vllm_engine(
         os.environ.setdefault(name, value)
     os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", str(kv_cache_gib))
 
-    from inference.engine.vllm_engine import VllmEngine
+    from inference.engine.vllm.engine import VllmEngine
 
     return VllmEngine(model, context_tokens=context_tokens, arguments=arguments)

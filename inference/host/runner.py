@@ -1,4 +1,6 @@
-"""Runs generations: engine stream in, token log and outcome out."""
+"""Runs generations: engine stream in, token log and outcome out, never further ahead of the reader
+than its credit.
+"""
 
 from __future__ import annotations
 
@@ -6,42 +8,35 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator
+
+from django.conf import settings
 
 from inference import metrics
-from inference.engine.protocol import Delta, Engine, EngineDead, EngineError, FinishReason
+from inference.engine.protocol import Delta, Engine, EngineDead, EngineError
+from inference.host.run import Run
 from inference.host.settler import Settler
-from inference.host.writer import LogLost, LogWriter, Tail
-from inference.messages import Failed, Final, Finished, QueuedRequest, Usage
+from inference.host.writer import LogLost, LogWriter
+from inference.messages import (
+    Cancel,
+    Control,
+    Failed,
+    Final,
+    Left,
+    QueuedRequest,
+    Reading,
+    Suspended,
+    SuspendReason,
+)
+from inference.services.checkpoints import Suspension
 from inference.services.settlement import Outcome
 from kernel.clock import Clock
 
 log = logging.getLogger(__name__)
 
-
-@dataclass(slots=True)
-class Run:
-    request: QueuedRequest
-    tail: Tail
-    taken_at: float
-    cached_tokens: int = 0
-    cancelled: bool = False
-    ending: bool = False
-
-    @property
-    def id(self) -> str:
-        return self.request.generation_id
-
-    @property
-    def usage(self) -> Usage:
-        prompt = len(self.request.engine_request.prompt_token_ids)
-        return Usage(prompt, self.tail.seq, self.cached_tokens)
-
-    def finished(self, reason: FinishReason) -> Finished:
-        return Finished(seq=self.tail.seq, text="", finish_reason=reason, usage=self.usage)
-
-    def failed(self, code: str, message: str, *, retryable: bool) -> Failed:
-        return Failed(self.tail.seq, code, message, retryable, self.usage)
+WATCH_S = 1.0
+# How long taking everything out of the engine may take at a drain's end.
+SUSPEND_S = 10.0
 
 
 class Runner:
@@ -64,32 +59,101 @@ class Runner:
         # A cancel may overtake the reply that hands the request over.
         self._cancelled_early: deque[str] = deque(maxlen=1000)
         self._dead: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._executions_s: deque[float] = deque(maxlen=1000)
         self.output_tokens = 0
 
     def __len__(self) -> int:
         return len(self._tasks)
 
+    def executions(self) -> list[float]:
+        """Seconds that the generations took that have ended since the last call."""
+        taken = list(self._executions_s)
+        self._executions_s.clear()
+        return taken
+
+    @property
+    def held(self) -> int:
+        """How many wait for their reader."""
+        return sum(run.flow.held for run, _ in self._tasks.values())
+
     def start(self, request: QueuedRequest) -> None:
         metrics.QUEUE_TIME.labels(self._release).observe(
             max(0.0, self._clock.now().timestamp() - request.admitted_at)
         )
-        tail = Tail(request.tenant_id, request.generation_id)
-        run = Run(request, tail, taken_at=self._clock.monotonic())
+        run = Run.of(request, now=self._clock.monotonic())
         task = asyncio.create_task(self._run(run), name=run.id)
         self._tasks[run.id] = run, task
         task.add_done_callback(lambda _: self._tasks.pop(run.id, None))
 
-    async def cancel(self, generation_id: str) -> None:
+    async def engine_failed(self) -> None:
+        """Return never; raises EngineDead when a generation finds the engine dead."""
+        await asyncio.shield(self._dead)
+
+    # -- What readers and operators ask for
+
+    async def handle(self, message: Control) -> None:
+        if isinstance(message, Cancel):
+            await self._cancel(message.generation_id)
+        elif found := self._tasks.get(message.generation_id):
+            run, _ = found
+            if isinstance(message, Left):
+                run.flow.left(message.reader)
+            else:
+                self._heard_of_reader(run, message)
+            await self._go_on_if_it_may(run)
+
+    def _heard_of_reader(self, run: Run, message: Reading) -> None:
+        run.flow.read(
+            message.seq,
+            message.high_water_tokens,
+            reader=message.reader,
+            now=self._clock.monotonic(),
+        )
+
+    async def _cancel(self, generation_id: str) -> None:
         """End a generation early; what it has made stays in its log and is billed."""
-        if generation_id in self._tasks:
-            self._tasks[generation_id][0].cancelled = True
+        if found := self._tasks.get(generation_id):
+            run, _ = found
+            run.cancelled = True
+            run.go_on.set()
             await self._engine.abort(generation_id)
         else:
             self._cancelled_early.append(generation_id)
 
-    async def engine_failed(self) -> None:
-        """Return never; raises EngineDead when a generation finds the engine dead."""
-        await asyncio.shield(self._dead)
+    async def watch(self) -> None:
+        """Look after generations that nobody reads any more, until cancelled."""
+        while True:
+            await asyncio.sleep(WATCH_S)
+            now = self._clock.monotonic()
+            for run, _ in list(self._tasks.values()):
+                if run.flow.is_detached(now=now, grace_s=settings.DETACH_GRACE_S):
+                    await self._detach(run)
+
+    async def _detach(self, run: Run) -> None:
+        if run.flow.detached == "cancel":
+            await self._cancel(run.id)
+        elif run.flow.detached == "finish":
+            run.flow.runs_free = True
+            await self._go_on_if_it_may(run)
+        else:
+            await self._suspend(run, "detached")
+
+    async def _suspend(self, run: Run, reason: SuspendReason) -> None:
+        """Take it out of the engine, to go on later."""
+        if not run.ending and run.suspending is None:
+            run.suspending = reason
+            run.go_on.set()
+            await self._engine.abort(run.id)
+
+    async def drain(self, *, grace_s: float) -> None:
+        """Let what runs finish within the grace; hand the rest back to the queue."""
+        tasks = [task for _, task in self._tasks.values()]
+        if tasks:
+            await asyncio.wait(tasks, timeout=grace_s)
+        for run, _ in list(self._tasks.values()):
+            await self._suspend(run, "drained")
+        if self._tasks:
+            await asyncio.wait([task for _, task in self._tasks.values()], timeout=SUSPEND_S)
 
     async def stop(self) -> None:
         """Break off what runs, with a last entry that says so; what is being closed may finish."""
@@ -101,25 +165,35 @@ class Runner:
                 task.cancel()
         await asyncio.gather(*(task for _, task in runs), return_exceptions=True)
 
+    # -- One generation
+
     async def _run(self, run: Run) -> None:
         """Never leaves a generation without an outcome, whatever ends it."""
-        final = await self._generate(run)
+        end = await self._generate(run)
         run.ending = True
         try:
-            await self._writer.close(run.tail, final)
+            await self._writer.close(run.tail, end)
         except LogLost:
             log.warning("The log of %s is lost.", run.id)
-            final = run.failed("log_lost", "The answer's log was lost.", retryable=True)
-        self._count(run, final)
-        outcome = Outcome(run.request.tenant_id, run.id, "".join(run.tail.text), final)
-        self._settler.put(outcome)
+            end = run.failed("log_lost", "The answer's log was lost.", retryable=True)
+        self._count(run, end)
+        if isinstance(end, Suspended):
+            self._settler.put(Suspension(run.resumable(), end))
+        else:
+            self._settler.put(Outcome(run.request.tenant_id, run.id, run.text, end))
 
-    def _count(self, run: Run, final: Final) -> None:
-        how = final.code if isinstance(final, Failed) else final.finish_reason
+    def _count(self, run: Run, end: Suspended | Final) -> None:
+        how: str
+        if isinstance(end, Suspended):
+            how = end.reason
+        else:
+            how = end.code if isinstance(end, Failed) else end.finish_reason
         metrics.ENDED.labels(self._release, how).inc()
-        metrics.EXECUTION_TIME.labels(self._release).observe(self._clock.monotonic() - run.taken_at)
+        took_s = self._clock.monotonic() - run.taken_at
+        metrics.EXECUTION_TIME.labels(self._release).observe(took_s)
+        self._executions_s.append(took_s)
 
-    async def _generate(self, run: Run) -> Final:
+    async def _generate(self, run: Run) -> Suspended | Final:
         try:
             return await self._stream(run)
         except asyncio.CancelledError:
@@ -142,22 +216,65 @@ class Runner:
             "generation_failed", "The engine could not complete the answer.", retryable=False
         )
 
-    async def _stream(self, run: Run) -> Final:
-        if run.cancelled or run.id in self._cancelled_early:
+    async def _stream(self, run: Run) -> Suspended | Final:
+        run.cancelled |= run.id in self._cancelled_early
+        if run.cancelled:
             return run.finished("cancelled")
-        deltas = self._engine.submit(run.request.engine_request)
+        deltas = self._deltas(run)
         async with contextlib.aclosing(deltas):
             async for delta in deltas:
                 self._take(run, delta)
-                # The engine may not have known the request yet when it was told to abort it.
-                if run.cancelled:
-                    return run.finished("cancelled")
-                if delta.finish_reason is not None:
-                    return run.finished(delta.finish_reason)
+                end = await self._after(run, delta)
+                if end is not None:
+                    return end
         raise EngineError("The stream ended without a finish reason.")
+
+    def _deltas(self, run: Run) -> AsyncGenerator[Delta, None]:
+        request, progress = run.request.engine_request, run.request.progress
+        if progress and progress.token_ids:
+            return self._engine.restore(request, progress.token_ids)
+        return self._engine.submit(request)
+
+    async def _after(self, run: Run, delta: Delta) -> Suspended | Final | None:
+        """What a delta means for the generation: its end, or None to go on."""
+        if delta.finish_reason in ("stop", "length"):
+            return run.finished(delta.finish_reason)
+        if run.cancelled:
+            return run.finished("cancelled")
+        if run.suspending:
+            # Only the engine's own end flushes what text it held back.
+            if delta.finish_reason is not None:
+                return run.suspended(run.suspending)
+            # It may not have known the request yet when it was first told.
+            await self._engine.abort(run.id)
+        elif delta.finish_reason is not None:
+            return run.finished(delta.finish_reason)
+        elif run.flow.must_hold(run.tail.seq):
+            await self._hold(run)
+        return None
 
     def _take(self, run: Run, delta: Delta) -> None:
         run.cached_tokens = run.cached_tokens or delta.cached_tokens
         self.output_tokens += len(delta.token_ids)
         self._made.inc(len(delta.token_ids))
         self._writer.add(run.tail, delta)
+
+    # -- Credit
+
+    async def _hold(self, run: Run) -> None:
+        """An engine that can't hold one request is left unread until there is credit again."""
+        run.flow.held = True
+        metrics.HOLDS.labels(self._release).inc()
+        if self._engine.capabilities.hold:
+            await self._engine.hold(run.id)
+            return
+        run.go_on.clear()
+        await run.go_on.wait()
+
+    async def _go_on_if_it_may(self, run: Run) -> None:
+        if not run.flow.may_go_on(run.tail.seq):
+            return
+        run.flow.held = False
+        run.go_on.set()
+        if self._engine.capabilities.hold:
+            await self._engine.release(run.id)

@@ -10,7 +10,8 @@ from datetime import datetime
 
 from django.db import InterfaceError, OperationalError
 
-from inference import registry, token_log
+from inference import queue, registry, token_log
+from inference.services.checkpoints import Suspension, keep
 from inference.services.settlement import Outcome, settle
 from inference.token_log import Write
 from kernel.clock import Clock
@@ -18,6 +19,9 @@ from kernel.database import database
 from kernel.redis import OUTAGE, Client
 
 log = logging.getLogger(__name__)
+
+# What a generation's stay in an engine ended with.
+Ended = Outcome | Suspension
 
 RETRY_S = (0.1, 0.5, 1.0, 2.0, 5.0)
 
@@ -27,11 +31,11 @@ class Settler:
         self._redis = redis
         self._incarnation = incarnation
         self._clock = clock
-        self._outcomes: asyncio.Queue[tuple[Outcome, datetime]] = asyncio.Queue()
-        self._settled: asyncio.Queue[Outcome] = asyncio.Queue()
+        self._outcomes: asyncio.Queue[tuple[Ended, datetime]] = asyncio.Queue()
+        self._settled: asyncio.Queue[Ended] = asyncio.Queue()
 
-    def put(self, outcome: Outcome) -> None:
-        self._outcomes.put_nowait((outcome, self._clock.now()))
+    def put(self, ended: Ended) -> None:
+        self._outcomes.put_nowait((ended, self._clock.now()))
 
     async def run(self) -> None:
         """Settle until cancelled."""
@@ -62,12 +66,20 @@ class Settler:
             finally:
                 self._outcomes.task_done()
 
-    async def _settle(self, outcome: Outcome, ended_at: datetime) -> None:
+    async def _conclude(self, ended: Ended, ended_at: datetime) -> None:
+        if isinstance(ended, Outcome):
+            await database(settle, ended, now=ended_at)
+        elif ended.entry.reason == "detached":
+            await database(keep, ended, now=ended_at)
+        else:
+            await queue.requeue(self._redis, ended.request)
+
+    async def _settle(self, outcome: Ended, ended_at: datetime) -> None:
         for pause_s in _pauses():
             try:
-                await database(settle, outcome, now=ended_at)
-            except (OperationalError, InterfaceError) as error:
-                log.warning("The database is away, settling waits: %s", error)
+                await self._conclude(outcome, ended_at)
+            except (OperationalError, InterfaceError, *OUTAGE) as error:
+                log.warning("The database or Redis is away, settling waits: %s", error)
                 await asyncio.sleep(pause_s)
             else:
                 return
@@ -81,11 +93,11 @@ class Settler:
             finally:
                 self._settled.task_done()
 
-    async def _note(self, outcome: Outcome) -> None:
+    async def _note(self, outcome: Ended) -> None:
         """Take it out of the running set. A log that was given up while Redis was away gets its
         last entry here; on every other this changes nothing.
         """
-        last = Write(outcome.tenant_id, outcome.generation_id, outcome.final)
+        last = Write(outcome.tenant_id, outcome.generation_id, outcome.entry)
         for pause_s in _pauses():
             try:
                 await token_log.append(self._redis, self._incarnation, [last])

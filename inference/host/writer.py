@@ -15,13 +15,14 @@ import msgspec
 
 from inference import token_log
 from inference.engine.protocol import Delta
-from inference.messages import Final, Finished, Tokens
+from inference.messages import Final, Finished, Suspended, Tokens
 from inference.token_log import Write
 from kernel.redis import OUTAGE, Client
 
 log = logging.getLogger(__name__)
 
 RETRY_S = 0.2
+End = Suspended | Final
 
 
 class LogLost(Exception):
@@ -32,33 +33,36 @@ class LogLost(Exception):
 class Tail:
     """One generation's end of its log, as its writer sees it.
 
-    seq: tokens handed over so far, written or not; text: the whole answer so far
+    seq: tokens handed over so far, written or not; text, token_ids: the whole answer so far
+    closed: done when the entry that ends the writer's part is in the log
     """
 
     tenant_id: str
     generation_id: str
     seq: int = 0
     text: list[str] = field(default_factory=list)
+    token_ids: list[int] = field(default_factory=list)
     lost: bool = False
     closed: asyncio.Future[None] | None = None
     pending_text: list[str] = field(default_factory=list)
     pending_ids: list[int] = field(default_factory=list)
-    pending_final: Final | None = None
+    pending_end: End | None = None
 
     def take(self) -> list[Write]:
         """What has gathered, as entries. Text without a token of its own waits for the next token
-        or the last entry.
+        or the last entry, beyond a suspension too.
         """
-        entries: list[Tokens | Final] = []
+        entries: list[Tokens | End] = []
         text = "".join(self.pending_text)
         if self.pending_ids:
             entries.append(Tokens(seq=self.seq, text=text, token_ids=tuple(self.pending_ids)))
             text = ""
-        if isinstance(self.pending_final, Finished) and text:
-            self.pending_final = msgspec.structs.replace(self.pending_final, text=text)
-        if self.pending_final is not None:
-            entries.append(self.pending_final)
-            text, self.pending_final = "", None
+        if isinstance(self.pending_end, Finished | Suspended) and text:
+            self.pending_end = msgspec.structs.replace(self.pending_end, text=text)
+        if self.pending_end is not None:
+            entries.append(self.pending_end)
+            text = text if isinstance(self.pending_end, Suspended) else ""
+            self.pending_end = None
         self.pending_text = [text] if text else []
         self.pending_ids.clear()
         return [Write(self.tenant_id, self.generation_id, entry) for entry in entries]
@@ -82,14 +86,17 @@ class LogWriter:
         self._check(tail)
         tail.seq += len(delta.token_ids)
         tail.text.append(delta.text)
+        tail.token_ids.extend(delta.token_ids)
         tail.pending_text.append(delta.text)
         tail.pending_ids.extend(delta.token_ids)
         self._mark(tail)
 
-    async def close(self, tail: Tail, final: Final) -> None:
-        """Write the last entry; returns when it is in the log. Raises LogLost."""
+    async def close(self, tail: Tail, end: End) -> None:
+        """Write the entry that ends this writer's part, the last one or one that suspends; returns
+        when it is in the log. Raises LogLost.
+        """
         self._check(tail)
-        tail.pending_final = final
+        tail.pending_end = end
         tail.closed = asyncio.get_running_loop().create_future()
         self._mark(tail)
         await tail.closed

@@ -8,12 +8,14 @@ while true do
   local id = popped[1]
   local request = redis.call('GET', ARGV[3] .. ':request:' .. id)
   if request then
-    local tenant = cmsgpack.unpack(request)['tenant_id']
+    local fields = cmsgpack.unpack(request)
+    local tenant, progress = fields['tenant_id'], fields['progress']
+    local seq = type(progress) == 'table' and #progress['token_ids'] or 0
     if redis.call('HINCRBY', KEYS[2], tenant, -1) <= 0 then redis.call('HDEL', KEYS[2], tenant) end
     redis.call('DEL', ARGV[3] .. ':request:' .. id)
     redis.call('SET', ARGV[3] .. ':lease:' .. id, ARGV[1])
     redis.call('HSET', KEYS[3], id, request)
-    redis.call('XADD', ARGV[3] .. ':log:' .. tenant .. ':' .. id, '0-*', 'e', ARGV[2])
+    redis.call('XADD', ARGV[3] .. ':log:' .. tenant .. ':' .. id, seq .. '-*', 'e', ARGV[2])
     return request
   end
 end

@@ -11,6 +11,7 @@ from tenants.models.scoped import ScopedModel
 
 class State(models.TextChoices):
     OPEN = "open", _("Open")
+    SUSPENDED = "suspended", _("Suspended")
     FINISHED = "finished", _("Finished")
     CANCELLED = "cancelled", _("Cancelled")
     FAILED = "failed", _("Failed")
@@ -55,7 +56,8 @@ class Generation(ScopedModel):
         ]
         constraints = [
             models.CheckConstraint(
-                condition=models.Q(state="open") ^ models.Q(settled_at__isnull=False),
+                condition=models.Q(state__in=["open", "suspended"])
+                ^ models.Q(settled_at__isnull=False),
                 name="generation_settled_once_not_open",
             ),
         ]

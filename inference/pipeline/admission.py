@@ -7,8 +7,9 @@ from datetime import datetime
 
 from inference.engine.chat_template import Message
 from inference.engine.protocol import Sampling
-from inference.messages import QueuedRequest
+from inference.messages import Detached, QueuedRequest
 from inference.services.catalog import Target
+from inference.services.replays import Identity
 from kernel.ids import new_id
 from tenants.principal import Principal
 
@@ -16,6 +17,10 @@ from tenants.principal import Principal
 @dataclass(slots=True)
 class Admission:
     """model, messages, sampling: what was asked for; max_tokens of None means the default.
+
+    high_water_tokens: how far the answer may be ahead of its reader, if less than it might
+    detached: what becomes of it without a reader; None is the route's policy
+    identity: what makes it the same as an earlier request, if that one is to answer it
 
     target, prompt_token_ids, request: set by the stages, in this order
     queue_place: place in the queue on arrival, 1 being next
@@ -28,6 +33,9 @@ class Admission:
     max_tokens: int | None
     now: datetime
     conversation_id: str = ""
+    high_water_tokens: int | None = None
+    detached: Detached | None = None
+    identity: Identity | None = None
     generation_id: str = field(default_factory=lambda: new_id("gen"))
     target: Target | None = None
     prompt_token_ids: list[int] = field(default_factory=list)
@@ -45,3 +53,5 @@ class Admitted:
     model: str
     prompt_tokens: int
     created_at: datetime
+    high_water_tokens: int
+    detached: Detached

@@ -9,15 +9,16 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 from django.conf import settings
+from django.db import transaction
 
 from inference import queue
 from inference.engine.chat_template import Message, TemplateRefused
-from inference.engine.protocol import EngineRequest
+from inference.engine.protocol import EngineRequest, Sampling
 from inference.engine.tokenizer import FakePromptRenderer, ModelPromptRenderer, PromptRenderer
 from inference.messages import Failed, QueuedRequest, Usage
 from inference.models import EngineKind, Generation
 from inference.pipeline.admission import Admission
-from inference.services import catalog
+from inference.services import catalog, replays
 from inference.services.catalog import Target
 from inference.services.settlement import Outcome, settle
 from kernel.database import database
@@ -89,12 +90,34 @@ async def record(admission: Admission) -> None:
             cache_salt=admission.principal.tenant_id,
         ),
         admitted_at=admission.now.timestamp(),
+        high_water_tokens=_high_water(admission),
+        detached=admission.detached or target.detached,
     )
+    if admission.identity is None and target.replays and has_one_answer(admission.sampling):
+        request = admission.request.engine_request
+        admission.identity = replays.by_content(target.release_id, request)
     await database(_record, admission, target)
 
 
+def has_one_answer(sampling: Sampling) -> bool:
+    return sampling.temperature == 0 or sampling.seed is not None
+
+
+def _high_water(admission: Admission) -> int:
+    """The least of what the platform, the tenant and the client allow."""
+    given = (admission.principal.high_water_tokens, admission.high_water_tokens)
+    return min([settings.HIGH_WATER_TOKENS, *(mark for mark in given if mark is not None)])
+
+
 def _record(admission: Admission, target: Target) -> None:
-    with scope.tenant(admission.principal.tenant_id):
+    with scope.tenant(admission.principal.tenant_id), transaction.atomic():
+        if admission.identity is not None:
+            replays.claim(
+                admission.identity,
+                admission.principal,
+                admission.generation_id,
+                now=admission.now,
+            )
         Generation.objects.create(
             id=admission.generation_id,
             tenant_id=admission.principal.tenant_id,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 from inference import registry
+from inference.messages import Detached
 from inference.models import Route
 from kernel.database import database
 from kernel.errors import ModelNotFound
@@ -28,11 +29,15 @@ class Target:
     model_path: str
     context_tokens: int
     created: int
+    detached: Detached
+    replays: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ModelState:
-    """ready: a replica has made a token; loading: one is on its way; down: none is known."""
+    """ready: a replica has made a token; loading: one is on its way, or only such as leave are
+    there, whose place another takes; down: none is known.
+    """
 
     name: str
     state: Literal["ready", "loading", "down"]
@@ -69,6 +74,8 @@ def _read_targets() -> dict[str, Target]:
             model_path=route.release.model_path,
             context_tokens=route.release.context_tokens,
             created=int(route.created_at.timestamp()),
+            detached=cast(Detached, route.detached),
+            replays=route.replays,
         )
         for route in routes
     }
@@ -111,4 +118,4 @@ async def all_down() -> list[ModelState]:
 def _state(replica_states: set[str]) -> Literal["ready", "loading", "down"]:
     if "ready" in replica_states:
         return "ready"
-    return "loading" if "loading" in replica_states else "down"
+    return "loading" if replica_states & {"loading", "draining"} else "down"

@@ -1,27 +1,44 @@
-"""Start an answer, end it early, and look after it while it waits."""
+"""Start an answer, find one again, end it early."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import cast
+
+from django.conf import settings
 
 from inference import control, metrics, queue, redis_keys
-from inference.messages import Cancel, Finished, Usage
+from inference.messages import Cancel, Detached, Finished, QueuedRequest
+from inference.models import Generation
 from inference.pipeline.admission import Admission, Admitted
 from inference.pipeline.stages import STAGES
+from inference.services import checkpoints
+from inference.services.replays import Replayed
 from inference.services.settlement import Outcome, settle
 from kernel.clock import Clock
 from kernel.database import database
-from kernel.errors import PlatformError
+from kernel.errors import NotFound, PlatformError
+from kernel.ids import is_id
 from kernel.redis import client
+from tenants import scope
+from tenants.principal import Principal
+
+# Between two states lie milliseconds, or the writing of a checkpoint.
+CANCEL_TRIES = 10
+CANCEL_PAUSE_S = 0.1
 
 
 async def admit(admission: Admission, clock: Clock) -> Admitted:
-    """Run the stages and queue the request. Raises PlatformError with what refuses it; nothing is
-    left behind then.
+    """Run the stages and queue the request; or find the generation that answers it already.
+
+    Raises PlatformError with what refuses it; nothing is left behind then.
     """
     try:
         for stage in STAGES:
             await stage(admission)
+    except Replayed as replayed:
+        metrics.REPLAYED.labels(admission.model).inc()
+        return await find(admission.principal, replayed.generation_id)
     except PlatformError as error:
         metrics.REFUSED.labels(error.code).inc()
         raise
@@ -36,6 +53,7 @@ async def admit(admission: Admission, clock: Clock) -> Admitted:
 
 def _admitted(admission: Admission) -> Admitted:
     assert admission.target is not None  # noqa: S101 - set by the stages
+    assert admission.request is not None  # noqa: S101 - set by the stages
     return Admitted(
         tenant_id=admission.principal.tenant_id,
         generation_id=admission.generation_id,
@@ -43,27 +61,76 @@ def _admitted(admission: Admission) -> Admitted:
         model=admission.target.name,
         prompt_tokens=len(admission.prompt_token_ids),
         created_at=admission.now,
+        high_water_tokens=admission.request.high_water_tokens,
+        detached=admission.request.detached,
     )
+
+
+async def find(principal: Principal, generation_id: str) -> Admitted:
+    """A generation of the principal's own. Raises NotFound for everybody else's."""
+    generation = await database(record_of, principal, generation_id)
+    return Admitted(
+        tenant_id=generation.tenant_id,
+        generation_id=generation.id,
+        release_id=generation.release_id,
+        model=generation.route.name,
+        prompt_tokens=generation.prompt_tokens,
+        created_at=generation.created_at,
+        high_water_tokens=min(
+            principal.high_water_tokens or settings.HIGH_WATER_TOKENS, settings.HIGH_WATER_TOKENS
+        ),
+        detached=cast(Detached, generation.route.detached),
+    )
+
+
+def record_of(principal: Principal, generation_id: str) -> Generation:
+    """Raises NotFound for a generation that is not the principal's own."""
+    if not is_id(generation_id):
+        raise _no_such()
+    with scope.tenant(principal.tenant_id):
+        own = Generation.objects.select_related("route")
+        found: Generation | None = own.filter(id=generation_id, principal=principal.name).first()
+    if found is None:
+        raise _no_such()
+    return found
+
+
+def _no_such() -> NotFound:
+    return NotFound("There is no such generation.", code="generation_not_found")
 
 
 async def cancel(admitted: Admitted, clock: Clock) -> None:
-    """End a generation wherever it is: waiting, it is taken out; running, its replica is told.
-    Ended, nothing happens.
+    """End a generation wherever it is: waiting, it is taken out; running, its replica is told;
+    suspended, it is given up. Ended, nothing happens.
     """
+    for _ in range(CANCEL_TRIES):
+        if await _cancel_here_and_now(admitted, clock):
+            return
+        # It was on its way from one of these states to another.
+        await asyncio.sleep(CANCEL_PAUSE_S)
+
+
+async def _cancel_here_and_now(admitted: Admitted, clock: Clock) -> bool:
     redis = client()
-    usage = Usage(prompt_tokens=admitted.prompt_tokens, output_tokens=0)
-    final = Finished(seq=0, text="", finish_reason="cancelled", usage=usage)
-    withdrawn = await queue.withdraw(
-        redis,
-        release_id=admitted.release_id,
-        tenant_id=admitted.tenant_id,
-        generation_id=admitted.generation_id,
-        final=final,
-    )
-    if withdrawn:
-        outcome = Outcome(admitted.tenant_id, admitted.generation_id, "", final)
-        await database(settle, outcome, now=clock.now())
-        return
-    holder = await redis.get(redis_keys.lease(admitted.generation_id))
-    if holder is not None and not holder.startswith(b"closed:"):
-        await control.send(redis, holder.decode(), Cancel(admitted.generation_id))
+    waiting = await queue.waiting(redis, admitted.generation_id)
+    if waiting is not None:
+        return await _withdraw(waiting, clock)
+    holder = (await redis.get(redis_keys.lease(admitted.generation_id)) or b"").decode()
+    if holder.startswith("closed:"):
+        return True
+    if holder and not holder.startswith("suspended:"):
+        await control.send(redis, {holder: [Cancel(admitted.generation_id)]})
+        return True
+    if await checkpoints.give_up(redis, clock, admitted.tenant_id, admitted.generation_id):
+        return True
+    log = redis_keys.log(admitted.tenant_id, admitted.generation_id)
+    return not holder and not await redis.exists(log)
+
+
+async def _withdraw(request: QueuedRequest, clock: Clock) -> bool:
+    final = Finished(request.seq, request.pending, "cancelled", request.usage)
+    if not await queue.withdraw(client(), request, final):
+        return False
+    outcome = Outcome(request.tenant_id, request.generation_id, request.text, final)
+    await database(settle, outcome, now=clock.now())
+    return True

@@ -10,11 +10,14 @@ from __future__ import annotations
 import logging
 from datetime import timedelta
 
+import msgspec
 from django.conf import settings
 
 from inference import messages, queue, redis_keys, registry, scripts, token_log
-from inference.messages import Failed, Final, QueuedRequest, Usage
+from inference.messages import Failed, Final, Progress, QueuedRequest, Usage
 from inference.models import Generation, Release, State
+from inference.services import checkpoints
+from inference.services.checkpoints import Suspension
 from inference.services.settlement import Outcome, settle
 from inference.token_log import Content
 from kernel.clock import Clock
@@ -41,7 +44,13 @@ async def close_lost(redis: Client, clock: Clock, incarnations: set[str]) -> int
 
 
 async def _close_one(redis: Client, clock: Clock, incarnation: str, request: QueuedRequest) -> bool:
-    text, final = await _ending(redis, incarnation, request)
+    content = await token_log.content(redis, request.tenant_id, request.generation_id)
+    if content is not None and content.final is None and content.suspended is not None:
+        # It was lost between suspending this in the log and keeping it.
+        await database(checkpoints.keep, _suspension(request, content), now=clock.now())
+        await registry.settled(redis, incarnation, request.generation_id)
+        return False
+    text, final = await _ending(redis, incarnation, request, content)
     if final is None:
         return False
     outcome = Outcome(request.tenant_id, request.generation_id, text, final)
@@ -50,13 +59,24 @@ async def _close_one(redis: Client, clock: Clock, incarnation: str, request: Que
     return settled
 
 
+def _suspension(request: QueuedRequest, content: Content) -> Suspension:
+    entry = content.suspended
+    assert entry is not None  # noqa: S101 - the caller has looked
+    progress = Progress(
+        token_ids=content.token_ids,
+        text=content.text + entry.text,
+        cached_tokens=entry.usage.cached_tokens,
+        pending=entry.text,
+    )
+    return Suspension(msgspec.structs.replace(request, progress=progress), entry)
+
+
 async def _ending(
-    redis: Client, incarnation: str, request: QueuedRequest
+    redis: Client, incarnation: str, request: QueuedRequest, content: Content | None
 ) -> tuple[str, Final | None]:
     """The answer as far as it came and its last entry, which is written here if there is none yet;
     no last entry when it isn't this replica's to lose any more.
     """
-    content = await token_log.content(redis, request.tenant_id, request.generation_id)
     if content is None:
         return "", _log_lost(request)
     if content.final is not None:
@@ -118,15 +138,9 @@ def _release_ids() -> list[str]:
 
 async def give_up(redis: Client, clock: Clock, request: QueuedRequest) -> bool:
     final = queue.timed_out(request)
-    withdrawn = await queue.withdraw(
-        redis,
-        release_id=request.release_id,
-        tenant_id=request.tenant_id,
-        generation_id=request.generation_id,
-        final=final,
-    )
+    withdrawn = await queue.withdraw(redis, request, final)
     if withdrawn:
-        outcome = Outcome(request.tenant_id, request.generation_id, "", final)
+        outcome = Outcome(request.tenant_id, request.generation_id, request.text, final)
         await database(settle, outcome, now=clock.now())
     return withdrawn
 

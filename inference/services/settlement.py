@@ -14,7 +14,7 @@ from datetime import datetime
 from django.db import transaction
 
 from inference.messages import Failed, Final
-from inference.models import Generation, State
+from inference.models import Checkpoint, Generation, State
 from tenants import scope
 
 
@@ -27,8 +27,13 @@ class Outcome:
     text: str
     final: Final
 
+    @property
+    def entry(self) -> Final:
+        return self.final
+
 
 Listener = Callable[[Generation, Outcome], None]
+UNSETTLED = (State.OPEN, State.SUSPENDED)
 _listeners: list[Listener] = []
 
 
@@ -44,7 +49,7 @@ def settle(outcome: Outcome, *, now: datetime) -> bool:
     changed.
     """
     with scope.tenant(outcome.tenant_id), transaction.atomic():
-        closed = Generation.objects.filter(id=outcome.generation_id, state=State.OPEN).update(
+        closed = Generation.objects.filter(id=outcome.generation_id, state__in=UNSETTLED).update(
             state=_state(outcome.final),
             finish_reason="" if isinstance(outcome.final, Failed) else outcome.final.finish_reason,
             error_code=outcome.final.code if isinstance(outcome.final, Failed) else "",
@@ -52,6 +57,7 @@ def settle(outcome: Outcome, *, now: datetime) -> bool:
             output_tokens=outcome.final.usage.output_tokens,
             settled_at=now,
         )
+        Checkpoint.objects.filter(generation_id=outcome.generation_id).delete()
         if closed:
             generation = Generation.objects.get(id=outcome.generation_id)
             for listener in _listeners:

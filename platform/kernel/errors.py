@@ -8,6 +8,7 @@ PlatformError
 ├── NotFound (404)
 │   └── ModelNotFound (404)
 ├── MethodNotAllowed (405)
+├── Conflict (409)
 ├── BodyTooLarge (413)
 ├── QueueFull (429, retryable)
 ├── InternalError (500)
@@ -85,6 +86,11 @@ class ModelNotFound(NotFound):
 class MethodNotAllowed(PlatformError):
     code = "method_not_allowed"
     http_status = 405
+
+
+class Conflict(PlatformError):
+    code = "conflict"
+    http_status = 409
 
 
 class BodyTooLarge(PlatformError):

@@ -6,12 +6,14 @@ import re
 from typing import Annotated, Any, Literal
 
 import msgspec
+from django.http import HttpRequest
 from msgspec import Meta, Struct
 
 from inference.engine.chat_template import Message
 from inference.engine.protocol import Sampling
 from kernel.errors import BadRequest
 
+MAX_POSITION_DIGITS = 12
 MAX_MESSAGES = 2048
 MAX_STOP_CHARACTERS = 256
 # Would change the answer if it were ignored, so it is refused: field -> values that mean "not
@@ -48,7 +50,13 @@ class ChatMessage(Struct, frozen=True):
 
 
 class StreamOptions(Struct, frozen=True):
+    """include_queue: tell the place in the queue in events named `queued`
+    high_water_tokens: how many tokens may be on their way to this client
+    """
+
     include_usage: bool = False
+    include_queue: bool = False
+    high_water_tokens: Annotated[int, Meta(ge=1, le=10_000_000)] | None = None
 
 
 class ChatCompletionRequest(Struct, frozen=True):
@@ -157,3 +165,13 @@ def _stop(stop: str | list[str] | None) -> tuple[str, ...]:
             f"A stop string has at most {MAX_STOP_CHARACTERS} characters.", param="stop"
         )
     return tuple(string for string in strings if string)
+
+
+def position(request: HttpRequest) -> int:
+    """Where a reader goes on: `Last-Event-ID`, else `?after=`, else the beginning. Raises
+    BadRequest.
+    """
+    given = request.headers.get("Last-Event-ID") or request.GET.get("after") or "0"
+    if not (given.isascii() and given.isdigit() and len(given) <= MAX_POSITION_DIGITS):
+        raise BadRequest("A position is a whole number of tokens.", param="after")
+    return int(given)

@@ -12,5 +12,7 @@ urlpatterns = [
     path("v1/models", views.models),
     path("v1/models/<str:name>", views.model),
     path("v1/chat/completions", views.chat_completions),
+    path("v1/generations/<str:generation_id>", views.generation),
+    path("v1/generations/<str:generation_id>/events", views.generation_events),
     re_path("", views.unknown),
 ]

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from typing import Any
 
 from django.http import HttpRequest, HttpResponseBase, JsonResponse
 
 from inference.messages import Finished
 from inference.pipeline.admission import Admission, Admitted
-from inference.services import catalog, generations
+from inference.services import catalog, generations, replays
+from inference.services.replays import Identity
 from kernel.clock import SystemClock
 from kernel.database import database
-from kernel.errors import InternalError, NotFound
-from streaming import answer, sse
-from streaming.answer import Frame
-from streaming.openai import requests, responses
-from streaming.openai.requests import ChatCompletionRequest
+from kernel.errors import BadRequest, InternalError, NotFound
+from streaming import answer, resuming
+from streaming.answer import Stopwatch
+from streaming.draining import Drain
+from streaming.openai import requests, responses, stream
+from streaming.openai.requests import ChatCompletionRequest, StreamOptions
+from streaming.openai.stream import Begun, Wanted
 from tenants.principal import Principal
 from tenants.services.keys import authenticate_key
-from web.errors import api_view, as_platform_error
+from web.errors import api_view
 
 CLOCK = SystemClock()
-# Proxies give up on a silent connection after 30 to 60 seconds.
-HEARTBEAT_S = 10
+MAX_IDEMPOTENCY_KEY = 255
 
 
 @api_view("GET")
@@ -42,9 +44,30 @@ async def model(request: HttpRequest, name: str) -> HttpResponseBase:
 async def chat_completions(request: HttpRequest) -> HttpResponseBase:
     principal = await _authenticate(request)
     asked = requests.parse(request.body)
-    admitted = await generations.admit(_admission(asked, principal), CLOCK)
-    response = await (_streamed if asked.stream else _whole)(asked, admitted)
-    response.headers["X-Generation-Id"] = admitted.generation_id
+    admission = _admission(asked, principal, _identity(request))
+    drain = Drain.of(request)
+    return await (_streamed(asked, admission, drain) if asked.stream else _whole(admission, drain))
+
+
+@api_view("GET", "DELETE")
+async def generation(request: HttpRequest, generation_id: str) -> HttpResponseBase:
+    principal = await _authenticate(request)
+    if request.method == "DELETE":
+        await generations.cancel(await generations.find(principal, generation_id), CLOCK)
+    return JsonResponse(await resuming.state_of(principal, generation_id))
+
+
+@api_view("GET")
+async def generation_events(request: HttpRequest, generation_id: str) -> HttpResponseBase:
+    principal = await _authenticate(request)
+    position = requests.position(request)
+
+    async def begin() -> Begun:
+        resumption = await resuming.resume(principal, generation_id, position)
+        return resumption.admitted, resumption.after
+
+    wanted = Wanted(include_usage=True, include_queue=True, include_gaps=True)
+    response, _ = await stream.respond(principal, begin, CLOCK, wanted, Drain.of(request))
     return response
 
 
@@ -59,7 +82,24 @@ async def _authenticate(request: HttpRequest) -> Principal:
     return await database(authenticate_key, authorization, now=CLOCK.now())
 
 
-def _admission(asked: ChatCompletionRequest, principal: Principal) -> Admission:
+def _identity(request: HttpRequest) -> Identity | None:
+    key = request.headers.get("Idempotency-Key")
+    if key is None:
+        return None
+    if not 1 <= len(key) <= MAX_IDEMPOTENCY_KEY:
+        raise BadRequest(
+            f"An Idempotency-Key has 1 to {MAX_IDEMPOTENCY_KEY} characters.",
+            param="Idempotency-Key",
+        )
+    return replays.by_key(key, request.body)
+
+
+def _admission(
+    asked: ChatCompletionRequest, principal: Principal, identity: Identity | None
+) -> Admission:
+    # Without an identity nobody could come back for a whole answer.
+    nobody_returns = not asked.stream and identity is None
+    options = asked.stream_options
     return Admission(
         principal=principal,
         model=asked.model,
@@ -67,57 +107,48 @@ def _admission(asked: ChatCompletionRequest, principal: Principal) -> Admission:
         sampling=asked.sampling(),
         max_tokens=asked.answer_tokens,
         now=CLOCK.now(),
+        high_water_tokens=options.high_water_tokens if options else None,
+        detached="cancel" if nobody_returns else None,
+        identity=identity,
     )
 
 
-async def _whole(asked: ChatCompletionRequest, admitted: Admitted) -> HttpResponseBase:
-    text = []
-    async with answer.reading(admitted, CLOCK, transport="json") as frames:
-        async for frame in frames:
+async def _whole(admission: Admission, drain: Drain) -> HttpResponseBase:
+    admitted = await generations.admit(admission, CLOCK)
+    body = await _read_whole(admitted, drain)
+    return _marked(JsonResponse(body), admission, admitted)
+
+
+async def _read_whole(admitted: Admitted, drain: Drain) -> dict[str, Any]:
+    text, stopwatch = [], Stopwatch(admitted, CLOCK, "json")
+    async with answer.reading(admitted, CLOCK, transport="json", drain=drain) as reading:
+        async for frame in reading:
             if frame is None:
                 continue
+            stopwatch.saw(frame)
             text.append(frame.text)
+            reading.has_read(frame.seq)
             if isinstance(frame.final, Finished):
-                body = responses.completion(admitted, "".join(text), frame.final)
-                return JsonResponse(body)
+                return responses.completion(admitted, "".join(text), frame.final)
     raise InternalError("The answer ended without an end.")
 
 
-async def _streamed(asked: ChatCompletionRequest, admitted: Admitted) -> HttpResponseBase:
-    include_usage = asked.stream_options is not None and asked.stream_options.include_usage
-    events = _events(admitted, include_usage=include_usage)
-    # Begun here, so that it is closed, and the generation ended, even if nobody ever reads on.
-    first = await anext(events)
-    return sse.EventStream(first, events)
+async def _streamed(
+    asked: ChatCompletionRequest, admission: Admission, drain: Drain
+) -> HttpResponseBase:
+    async def begin() -> Begun:
+        return await generations.admit(admission, CLOCK), None
+
+    options = asked.stream_options or StreamOptions()
+    wanted = Wanted(include_usage=options.include_usage, include_queue=options.include_queue)
+    response, admitted = await stream.respond(admission.principal, begin, CLOCK, wanted, drain)
+    return response if admitted is None else _marked(response, admission, admitted)
 
 
-async def _events(admitted: Admitted, *, include_usage: bool) -> AsyncGenerator[bytes, None]:
-    async with answer.reading(admitted, CLOCK, transport="sse") as frames:
-        yield sse.event(responses.chunk(admitted, {"role": "assistant", "content": ""}))
-        quiet_s = 0
-        try:
-            async for frame in frames:
-                quiet_s = 0 if frame else quiet_s + 1
-                if frame is None:
-                    if quiet_s % HEARTBEAT_S == 0:
-                        yield sse.comment("waiting")
-                    continue
-                for event in _frame_events(admitted, frame, include_usage=include_usage):
-                    yield event
-        except Exception as error:  # noqa: BLE001 - told to the client, and logged where unforeseen
-            yield sse.error_event(as_platform_error(error))
-
-
-def _frame_events(admitted: Admitted, frame: Frame, *, include_usage: bool) -> list[bytes]:
-    events = []
-    if frame.text:
-        delta = responses.chunk(admitted, {"content": frame.text})
-        events.append(sse.event(delta, seq=frame.seq))
-    if isinstance(frame.final, Finished):
-        reason = responses.FINISH_REASONS[frame.final.finish_reason]
-        last = responses.chunk(admitted, {}, finish_reason=reason)
-        events.append(sse.event(last, seq=frame.seq))
-        if include_usage:
-            events.append(sse.event(responses.usage_chunk(admitted, frame.final.usage)))
-        events.append(sse.DONE)
-    return events
+def _marked(
+    response: HttpResponseBase, admission: Admission, admitted: Admitted
+) -> HttpResponseBase:
+    response.headers["X-Generation-Id"] = admitted.generation_id
+    if admitted.generation_id != admission.generation_id:
+        response.headers["X-Replayed"] = "true"
+    return response

@@ -16,7 +16,7 @@ from django.views.decorators.cache import never_cache
 from tenants.models import Membership
 from tenants.models.membership import CHATTING
 from tenants.principal import Principal
-from tenants.services.people import memberships_of
+from tenants.services.people import as_principal, memberships_of
 
 P = ParamSpec("P")
 # The socket reads the same entry, so a page and its socket are always in the same tenant.
@@ -65,5 +65,4 @@ def _member(request: HttpRequest) -> Member | None:
     membership = next((each for each in memberships if each.tenant_id == chosen), memberships[0])
     if membership.tenant_id != chosen:
         request.session[TENANT_IN_SESSION] = membership.tenant_id
-    principal = Principal(membership.tenant_id, "user", str(request.user.pk))
-    return Member(principal, membership, memberships)
+    return Member(as_principal(membership), membership, memberships)

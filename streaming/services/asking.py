@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
+
+import msgspec
 
 from inference.engine.chat_template import Message
 from inference.engine.protocol import Sampling
 from inference.models import Generation, State
 from inference.pipeline.admission import Admission, Admitted
-from inference.services import generations
+from inference.services import generations, replays
+from inference.services.replays import Identity
 from kernel.clock import Clock
 from kernel.database import database
-from kernel.errors import ContextLengthExceeded, PlatformError
+from kernel.errors import Conflict, ContextLengthExceeded
 from streaming.events import Send
 from streaming.models import Conversation
 from streaming.services import conversations
@@ -27,10 +31,50 @@ SETTLE_POLLS = 20
 SETTLE_POLL_S = 0.1
 
 
-class ConversationBusy(PlatformError):
+class ConversationBusy(Conflict):
     code = "conversation_busy"
-    http_status = 409
     retryable = True
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question that is being answered, or has been."""
+
+    conversation: Conversation
+    admitted: Admitted
+
+
+async def asked_before(send: Send, principal: Principal, clock: Clock) -> Asked | None:
+    """What this very message has begun, if it comes again with its key: its sender could not know
+    that it had arrived.
+    """
+    identity = _identity(send)
+    if identity is None:
+        return None
+    found = await database(_begun, identity, principal, clock)
+    if found is None:
+        return None
+    conversation, generation_id = found
+    return Asked(conversation, await generations.find(principal, generation_id))
+
+
+def _begun(
+    identity: Identity, principal: Principal, clock: Clock
+) -> tuple[Conversation, str] | None:
+    with scope.tenant(principal.tenant_id):
+        generation_id = replays.answer_to(identity, principal, now=clock.now())
+    if generation_id is None:
+        return None
+    conversation_id = generations.record_of(principal, generation_id).conversation_id
+    transcript = conversations.read(principal=principal, conversation_id=conversation_id)
+    return transcript.conversation, generation_id
+
+
+def _identity(send: Send) -> Identity | None:
+    if send.key is None:
+        return None
+    said = (send.conversation, send.model, send.text)
+    return replays.by_key(f"send:{send.key}", msgspec.json.encode(said))
 
 
 async def say(send: Send, principal: Principal, clock: Clock) -> Conversation:
@@ -62,7 +106,10 @@ async def _until_answered(principal: Principal, conversation_id: str) -> None:
 def _is_open(principal: Principal, conversation_id: str) -> bool:
     with scope.tenant(principal.tenant_id):
         return Generation.objects.filter(
-            conversation_id=conversation_id, principal=principal.name, state=State.OPEN
+            conversation_id=conversation_id,
+            principal=principal.name,
+            # A suspended one goes on as soon as it is read again.
+            state__in=(State.OPEN, State.SUSPENDED),
         ).exists()
 
 
@@ -94,6 +141,8 @@ async def _admit_fitting(
             max_tokens=None,
             now=clock.now(),
             conversation_id=conversation.id,
+            high_water_tokens=send.high_water_tokens,
+            identity=_identity(send),
         )
         try:
             return await generations.admit(admission, clock)

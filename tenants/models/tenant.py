@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from django.core.validators import MinValueValidator
 from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -21,6 +22,13 @@ class Tenant(models.Model):
         _("active"),
         default=True,
         help_text=_("An inactive tenant keeps its data; its people and keys are refused."),
+    )
+    high_water_tokens = models.PositiveIntegerField(
+        _("read-ahead (tokens)"),
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text=_("How far an answer may be ahead of its reader; empty: the platform's default."),
     )
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
 

@@ -86,7 +86,13 @@ def authenticate_key(authorization: str, *, now: datetime) -> Principal:
         raise _refused()
     if not key.tenant.is_active:
         raise PermissionDenied(gettext_noop("This tenant is inactive."), code="tenant_inactive")
-    return Principal(key.tenant_id, "service_account", key.service_account_id, key_id=key.pk)
+    return Principal(
+        key.tenant_id,
+        "service_account",
+        key.service_account_id,
+        key_id=key.pk,
+        high_water_tokens=key.tenant.high_water_tokens,
+    )
 
 
 @sensitive_variables()

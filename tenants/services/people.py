@@ -44,7 +44,17 @@ def principal_of(user: Visitor, *, tenant_id: str | None) -> Principal:
         raise PermissionDenied(
             gettext_noop("You are not a member of a tenant that may chat."), code="no_membership"
         )
-    return Principal(membership.tenant_id, "user", str(user.pk))
+    return as_principal(membership)
+
+
+def as_principal(membership: Membership) -> Principal:
+    """Whom a membership, loaded with its tenant, lets its user act as."""
+    return Principal(
+        membership.tenant_id,
+        "user",
+        str(membership.user_id),
+        high_water_tokens=membership.tenant.high_water_tokens,
+    )
 
 
 def managed_membership(user: Visitor, *, tenant_id: str | None) -> Membership | None:

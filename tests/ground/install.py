@@ -17,7 +17,7 @@ import openai
 import psutil
 import redis
 
-from inference import messages, redis_keys
+from inference import messages, redis_keys, token_log
 from inference.messages import ReplicaRecord
 from tests import environment
 from tests.environment import ROOT
@@ -150,7 +150,23 @@ class Install:
             lambda: self.rows(query, generation_id), what=f"{generation_id} is settled"
         )[0]
 
+    def log_text(self, generation_id: str) -> str:
+        """An answer as its token log has it."""
+        query = "SELECT tenant_id FROM inference_generation WHERE id = ?"
+        (found,) = self.rows(query, generation_id)
+        key = redis_keys.log(found["tenant_id"], generation_id)
+        with redis.Redis(unix_socket_path=str(self.folder / "run" / "valkey.sock")) as connection:
+            raw: Any = connection.xrange(key)
+        entries = [logged.entry for logged in token_log.parse(raw)]
+        return "".join(getattr(entry, "text", "") for entry in entries)
+
     # -- What is done to it
+
+    def web_process(self) -> psutil.Process:
+        """The process that serves pages, API and sockets."""
+        assert self.up is not None
+        children = psutil.Process(self.up.pid).children()
+        return next(child for child in children if "config.asgi:application" in child.cmdline())
 
     def engine_host(self) -> psutil.Process:
         """The process of `manage.py engine`."""

@@ -1,8 +1,8 @@
 """What a stack's database holds: run as a process of its own, prints the world as JSON.
 
 Two tenants that are strangers to each other, a third that was switched off, and per tenant a
-signed-in person and an application's key. Sessions are made here, since a password hash takes most
-of a second; signing in itself has a test of its own.
+signed-in person and two applications with a key each. Sessions are made here, since a password hash
+takes most of a second; signing in itself has a test of its own.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import sys
 import django
 
 PASSWORD = "correct horse battery staple"
+# Models that the fake engine serves; each treats an answer without a reader in its own way.
+SERVED = ("fake", "fleeting", "lasting", "repeatable")
 
 
 def main() -> None:
@@ -23,9 +25,14 @@ def main() -> None:
 
     call_command("migrate", verbosity=0)
     from inference.models import EngineKind, Release, Route
+    from inference.models.route import Detached
 
     release = Release.objects.create(name="fake", engine=EngineKind.FAKE, context_tokens=8192)
     Route.objects.create(name="fake", release=release)
+    # What becomes of an answer that nobody reads: the default is `hold`.
+    Route.objects.create(name="fleeting", release=release, detached=Detached.CANCEL)
+    Route.objects.create(name="lasting", release=release, detached=Detached.FINISH)
+    Route.objects.create(name="repeatable", release=release, replays=True)
     small = Release.objects.create(name="unserved", engine=EngineKind.FAKE, context_tokens=64)
     Route.objects.create(name="unserved", release=small)
     seeded = {slug: _tenant(slug) for slug in ("acme", "globex", "closed")}
@@ -52,11 +59,14 @@ def _tenant(slug: str) -> dict[str, object]:
             service_account=account, name="revoked", actor=None, now=now
         )
         revoke_key(key=revoked, actor=None, now=now)
+        other = ServiceAccount.objects.create(tenant=tenant, name="another app")
+        _key, other_text = issue_key(service_account=other, name="good", actor=None, now=now)
     return {
         "id": tenant.pk,
         "username": user.username,
         "key": text,
         "revoked_key": revoked_text,
+        "other_key": other_text,
         "session": _session(user, tenant.pk),
     }
 

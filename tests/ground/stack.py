@@ -14,8 +14,9 @@ from typing import Any
 
 import redis
 
+from config.supervisor.services import web_command
 from inference import messages, redis_keys
-from inference.messages import ReplicaRecord
+from inference.messages import Entry, Finished, ReplicaRecord, Tokens
 from tests.environment import ROOT
 from tests.ground.processes import Child, wait_until
 from tests.ground.stores import Store, environment
@@ -24,11 +25,14 @@ from tests.ground.valkey import Valkey
 
 @dataclass(frozen=True, slots=True)
 class TenantAccess:
-    """session: value of the session cookie of `username`, a member."""
+    """session: value of the session cookie of `username`, a member; key, other_key: of two
+    applications.
+    """
 
     id: str
     username: str
     key: str
+    other_key: str
     revoked_key: str
     session: str
 
@@ -62,10 +66,10 @@ class Stack:
             self.wait_for_engine()
         return self
 
-    def start_engine(self, *, wait: bool = True) -> Child:
+    def start_engine(self, *, wait: bool = True, replica: str = "engine") -> Child:
         command = [sys.executable, ROOT / "manage.py", "engine", "--release", "fake"]
         known = {record.incarnation for record in self.replicas()}
-        child = self.start_child("engine", [*command, "--replica", "engine"])
+        child = self.start_child("engine", [*command, "--replica", replica])
         if wait:
             self.wait_for_engine(besides=known)
         return child
@@ -83,9 +87,7 @@ class Stack:
     def start_web(self) -> tuple[Child, str]:
         """A web process and the URL it answers at."""
         port = _free_port()
-        address = ["-b", "127.0.0.1", "-p", str(port), "-v", "0"]
-        command = [sys.executable, "-m", "daphne", *address, "config.asgi:application"]
-        child = self.start_child("web", command)
+        child = self.start_child("web", [*web_command("--bind", "127.0.0.1", "--port", port)])
         url = f"http://127.0.0.1:{port}"
         wait_until(lambda: _answers(url, child), what="the web process answers")
         return child, url
@@ -136,10 +138,39 @@ class Stack:
     def settled(self, generation_id: str) -> dict[str, Any]:
         """The generation's record once it is settled."""
         wait_until(
-            lambda: self.generation(generation_id)["state"] != "open",
+            lambda: self.generation(generation_id)["settled_at"] is not None,
             what=f"{generation_id} is settled",
         )
         return self.generation(generation_id)
+
+    def suspended(self, generation_id: str) -> dict[str, Any]:
+        """The generation's checkpoint, once it is taken out of its engine."""
+        query = "SELECT * FROM inference_checkpoint WHERE generation_id = :id"
+        return wait_until(
+            lambda: self.store.rows(query, id=generation_id), what=f"{generation_id} is suspended"
+        )[0]
+
+    def held(self) -> int:
+        """Requests that the engines hold, by their own heartbeat."""
+        return sum(record.held for record in self.replicas())
+
+    def log(self, generation_id: str) -> list[Entry]:
+        """What a generation's log holds, read past the platform; nothing if it has none."""
+        with self.redis as connection:
+            keys = connection.keys(redis_keys.log("*", generation_id))
+            raw = connection.xrange(keys[0]) if keys else []  # type: ignore[index]
+        return [messages.decode_entry(fields[b"e"]) for _, fields in raw]  # type: ignore[union-attr]
+
+    def logged(self, generation_id: str) -> tuple[str, int]:
+        """Text and number of tokens of a log that nothing is missing from."""
+        text, seq = [], 0
+        for entry in self.log(generation_id):
+            if isinstance(entry, Tokens):
+                assert entry.seq - len(entry.token_ids) == seq, "the log has a gap"
+                seq = entry.seq
+            if isinstance(entry, Tokens | Finished):
+                text.append(entry.text)
+        return "".join(text), seq
 
     def wait_until_idle(self) -> None:
         """Until nothing waits, runs or is left to settle anywhere."""

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from inference import queue, redis_keys, token_log
 from inference.engine.protocol import EngineRequest, Sampling
-from inference.messages import Entry, QueuedRequest
+from inference.messages import Detached, Entry, QueuedRequest
 from inference.models import Generation, Route
 from kernel.ids import new_id
 from kernel.redis import Client
@@ -39,6 +39,8 @@ def request(
     max_tokens: int = 8,
     prompt: tuple[int, ...] = (1, 2, 3),
     generation_id: str | None = None,
+    high_water_tokens: int = 1_000,
+    detached: Detached = "hold",
 ) -> QueuedRequest:
     return QueuedRequest(
         tenant_id=tenant_id,
@@ -50,6 +52,8 @@ def request(
             cache_salt=tenant_id,
         ),
         admitted_at=START.timestamp(),
+        high_water_tokens=high_water_tokens,
+        detached=detached,
     )
 
 

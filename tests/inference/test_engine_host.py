@@ -111,7 +111,7 @@ async def test_a_cancel_reaches_the_generation(redis: Client, records: Records) 
         asked = await queued(redis, records, max_tokens=256)
         while not (holder := await redis.get(redis_keys.lease(asked.generation_id))):
             await asyncio.sleep(0.005)
-        await control.send(redis, holder.decode(), Cancel(asked.generation_id))
+        await control.send(redis, {holder.decode(): [Cancel(asked.generation_id)]})
         found = await ended(records, asked)
         assert found.state == "cancelled"
         assert found.output_tokens < 256

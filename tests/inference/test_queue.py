@@ -29,13 +29,7 @@ async def counts(redis: Client) -> tuple[int, dict[bytes, bytes]]:
 
 
 async def withdraw(redis: Client, asked: QueuedRequest) -> bool:
-    return await queue.withdraw(
-        redis,
-        release_id=asked.release_id,
-        tenant_id=asked.tenant_id,
-        generation_id=asked.generation_id,
-        final=CANCELLED,
-    )
+    return await queue.withdraw(redis, asked, CANCELLED)
 
 
 async def test_first_come_first_served(redis: Client) -> None:

@@ -13,7 +13,7 @@ from inference.engine.protocol import Delta, EngineDead, EngineError, EngineRequ
 from inference.host.runner import Runner
 from inference.host.settler import Settler
 from inference.host.writer import LogWriter
-from inference.messages import Failed, Finished, QueuedRequest
+from inference.messages import Cancel, Failed, Finished, QueuedRequest
 from inference.models import Generation
 from inference.token_log import Content
 from kernel.database import database
@@ -102,7 +102,7 @@ async def test_cancelled_in_mid_answer_keeps_and_bills_what_was_made(
     async with bench(redis, records, slow()) as at:
         asked = await at.start(max_tokens=256)
         await at.tokens(asked, 3)
-        await at.runner.cancel(asked.generation_id)
+        await at.runner.handle(Cancel(asked.generation_id))
         found = await at.ended(asked)
         content = await at.content(asked)
         assert at.engine.load() == Load(0, 0)
@@ -117,7 +117,7 @@ async def test_cancelled_before_its_first_token(redis: Client, records: Records)
         asked = await at.start()
         while at.engine.load().waiting == 0:
             await asyncio.sleep(0.001)
-        await at.runner.cancel(asked.generation_id)
+        await at.runner.handle(Cancel(asked.generation_id))
         found = await at.ended(asked)
     assert (found.state, found.output_tokens) == ("cancelled", 0)
 
@@ -125,7 +125,7 @@ async def test_cancelled_before_its_first_token(redis: Client, records: Records)
 async def test_cancelled_before_the_engine_has_seen_it(redis: Client, records: Records) -> None:
     async with bench(redis, records, slow(ttft_s=3600)) as at:
         asked = await at.start()
-        await at.runner.cancel(asked.generation_id)
+        await at.runner.handle(Cancel(asked.generation_id))
         found = await at.ended(asked)
     assert (found.state, found.output_tokens) == ("cancelled", 0)
 
@@ -133,7 +133,7 @@ async def test_cancelled_before_the_engine_has_seen_it(redis: Client, records: R
 async def test_a_cancel_that_overtakes_its_request(redis: Client, records: Records) -> None:
     async with bench(redis, records, slow(ttft_s=3600)) as at:
         asked = await at.taken()
-        await at.runner.cancel(asked.generation_id)
+        await at.runner.handle(Cancel(asked.generation_id))
         at.runner.start(asked)
         found = await at.ended(asked)
     assert (found.state, found.output_tokens) == ("cancelled", 0)
@@ -147,7 +147,7 @@ async def test_an_engine_that_misses_the_abort_is_closed(redis: Client, records:
     async with bench(redis, records, Deaf(ttft_s=0.005, itl_s=0.005)) as at:
         asked = await at.start(max_tokens=256)
         await at.tokens(asked, 2)
-        await at.runner.cancel(asked.generation_id)
+        await at.runner.handle(Cancel(asked.generation_id))
         found = await at.ended(asked)
         assert at.engine.load() == Load(0, 0)
     assert found.state == "cancelled"

@@ -45,6 +45,14 @@ class Socket:
     async def stop(self, generation: str) -> None:
         await self.connection.send(json.dumps({"type": "stop", "generation": generation}))
 
+    async def ack(self, generation: str, seq: Any) -> None:
+        message = {"type": "ack", "generation": generation, "seq": seq}
+        await self.connection.send(json.dumps(message))
+
+    async def resume(self, generation: str, after_seq: Any = 0, **fields: Any) -> None:
+        message = {"type": "resume", "ref": "again", "generation": generation}
+        await self.connection.send(json.dumps(message | {"after_seq": after_seq} | fields))
+
     async def accepted(self, text: str = "hi", **fields: Any) -> Event:
         await self.say(text, **fields)
         return (await self.until("accepted"))[-1]
@@ -52,13 +60,9 @@ class Socket:
     async def close_code(self) -> int:
         """The code with which the other end closes."""
         with pytest.raises(ConnectionClosed) as closed:
-            await self._read_to_the_end()
+            await self.until("never")
         assert closed.value.rcvd is not None
         return closed.value.rcvd.code
-
-    async def _read_to_the_end(self) -> None:
-        while True:
-            await self.next()
 
 
 @asynccontextmanager

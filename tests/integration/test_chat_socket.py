@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from tests.conftest import OwnStack
+from tests.ground.seed import SERVED
 from tests.ground.stack import Stack
 from tests.integration.asking import client_of
 from tests.integration.chatting import Event, chatting
@@ -24,7 +25,7 @@ async def test_it_begins_with_the_models_and_their_states(stack: Stack) -> None:
             "type": "hello",
             "protocol": 1,
             "models": [
-                {"name": "fake", "state": "ready"},
+                *({"name": name, "state": "ready"} for name in SERVED),
                 {"name": "unserved", "state": "down"},
             ],
         }
@@ -101,17 +102,22 @@ async def test_two_answers_at_once_on_one_socket(stack: Stack) -> None:
     assert len(texts) == 2
 
 
-async def test_leaving_in_mid_answer_ends_it_and_keeps_what_was_made(stack: Stack) -> None:
+async def test_leaving_in_mid_answer_suspends_it_until_somebody_comes_back(stack: Stack) -> None:
     async with chatting(stack) as socket:
         accepted = await socket.accepted()
-        await socket.until("tokens")
-    found = await asyncio.to_thread(stack.settled, accepted["generation"])
-    assert found["state"] == "cancelled"
-    assert 1 <= found["output_tokens"] < 256
+        before = await socket.until("tokens")
+    generation = accepted["generation"]
+    checkpoint = await asyncio.to_thread(stack.suspended, generation)
+    assert before[-1]["seq"] <= checkpoint["seq"] < 256
     await asyncio.to_thread(stack.wait_until_idle)
+    async with chatting(stack) as socket:
+        await socket.resume(generation, before[-1]["seq"])
+        after = await socket.until("finished")
+    assert (after[0]["type"], after[0]["seq"]) == ("resumed", before[-1]["seq"])
+    found = await asyncio.to_thread(stack.settled, generation)
+    assert (found["state"], found["output_tokens"]) == ("finished", 256)
     answer = messages_of(stack, accepted["conversation"]["id"])[-1]
-    assert (answer["author"], answer["finish_reason"]) == ("assistant", "cancelled")
-    assert len(answer["text"].split()) == found["output_tokens"]
+    assert (answer["author"], answer["text"]) == ("assistant", text_of(before + after))
 
 
 async def test_any_web_process_serves_a_conversation(stack: Stack) -> None:
@@ -131,18 +137,20 @@ async def test_waiting_says_the_place_and_the_models_state_changes(own_stack: Ow
     async with chatting(stack) as socket:
         assert (await socket.next())["models"][0] == {"name": "fake", "state": "down"}
         first = await socket.accepted("one", ref="a")
-        assert (await socket.until("waiting"))[-1]["position"] == 1
+        assert (await socket.until("queued"))[-1]["position"] == 1
         second = await socket.accepted("two", ref="b")
-        places = await socket.until("waiting", generation=second["generation"])
+        places = await socket.until("queued", generation=second["generation"])
         assert places[-1]["position"] == 2
         await socket.stop(first["generation"])
         ended = await socket.until("finished", generation=first["generation"])
         assert ended[-1]["finish_reason"] == "cancelled"
-        moved = [e for e in ended if e["type"] == "waiting"] or await socket.until("waiting")
+        moved = [e for e in ended if e["type"] == "queued"] or await socket.until("queued")
         assert moved[-1] == {
-            "type": "waiting",
+            "type": "queued",
             "generation": second["generation"],
             "position": 1,
+            "eta_p50_s": None,
+            "eta_p90_s": None,
         }
         await asyncio.to_thread(stack.start_engine)
         states = []

@@ -8,6 +8,7 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletionMessageParam
 
+from tests.ground.seed import SERVED
 from tests.ground.stack import Stack
 
 HI: list[ChatCompletionMessageParam] = [{"role": "user", "content": "hi"}]
@@ -77,12 +78,12 @@ async def test_the_asynchronous_client(stack: Stack) -> None:
         )
         text = "".join([chunk.choices[0].delta.content or "" async for chunk in stream])
         assert text == answer.choices[0].message.content
-        assert [model.id async for model in api.models.list()] == ["fake", "unserved"]
+        assert [model.id async for model in api.models.list()] == [*SERVED, "unserved"]
 
 
 def test_models(api: openai.OpenAI) -> None:
     listed = api.models.list().data
-    assert [model.id for model in listed] == ["fake", "unserved"]
+    assert [model.id for model in listed] == [*SERVED, "unserved"]
     assert api.models.retrieve("fake") == listed[0]
     assert (listed[0].object, listed[0].owned_by) == ("model", "nehir")
     with pytest.raises(openai.NotFoundError) as missing:

@@ -27,7 +27,8 @@ def test_they_wait_with_signs_of_life_and_are_answered_in_their_order(own_stack:
         role = next(stream.events())
         assert role["choices"][0]["delta"] == {"role": "assistant", "content": ""}
         # Longer than any blocking read, and than the timeout of a dead connection.
-        assert [line for line in (next(stream.lines), next(stream.lines)) if line] == [": waiting"]
+        told = [line for line in (next(stream.lines), next(stream.lines)) if line]
+        assert told == [": queued position=1"]
         stack.start_engine()
         events = list(stream.events())
         waiting.join(60)
@@ -45,9 +46,9 @@ def test_a_full_queue_says_when_to_try_again(own_stack: OwnStack) -> None:
     with (
         client_of(stack) as acme,
         client_of(stack, stack.globex) as globex,
-        streaming(acme),
-        streaming(acme),
-        streaming(globex),
+        streaming(acme, model="fleeting"),
+        streaming(acme, model="fleeting"),
+        streaming(globex, model="fleeting"),
     ):
         own = acme.post(CHAT, json=asking())
         everybodys = globex.post(CHAT, json=asking())

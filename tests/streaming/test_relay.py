@@ -15,6 +15,7 @@ from inference.token_log import LogEntry, Write
 from kernel.errors import Unavailable
 from kernel.redis import Client, client
 from streaming import relay as relaying
+from streaming.reading import Reader
 from streaming.relay import Relay
 from tests.ground import folders
 from tests.ground.valkey import Valkey
@@ -57,7 +58,14 @@ async def writer(redis: Client) -> Writer:
 
 def follow(relay: Relay, writer: Writer, after: int = 0) -> Log:
     asked = writer.asked
-    return relay.follow(asked.tenant_id, asked.generation_id, after=(after, 0))
+    return relay.follow(
+        asked.tenant_id, asked.generation_id, reader=somebody(after), after=(after, 0)
+    )
+
+
+def somebody(after: int = 0) -> Reader:
+    """A reader that is always there."""
+    return Reader(256, moved_at=0.0, given=after, consumed=after)
 
 
 def numbers(entries: list[LogEntry]) -> list[int]:
@@ -222,7 +230,7 @@ async def test_a_log_that_is_gone_is_told(
         await rest(log)
     assert told.value.code == "log_lost"
     with pytest.raises(Unavailable):
-        await rest(relay.follow("ten_a", "gen_never"))
+        await rest(relay.follow("ten_a", "gen_never", reader=somebody()))
 
 
 async def test_the_other_readers_go_on_when_one_log_is_gone(
@@ -231,7 +239,7 @@ async def test_the_other_readers_go_on_when_one_log_is_gone(
     monkeypatch.setattr(relaying, "CHECK_S", 0.02)
     reading = asyncio.create_task(rest(follow(relay, writer)))
     with pytest.raises(Unavailable):
-        await rest(relay.follow("ten_a", "gen_never"))
+        await rest(relay.follow("ten_a", "gen_never", reader=somebody()))
     await writer.write(2, last=True)
     assert await reading == [1, 2]
 
@@ -270,7 +278,7 @@ async def test_a_reader_that_leaves_frees_its_place(relay: Relay, writer: Writer
 async def test_a_waiting_generation_is_followed_into_its_start(relay: Relay, redis: Client) -> None:
     asked = request()
     await queue.enqueue(redis, asked)
-    log = relay.follow(asked.tenant_id, asked.generation_id)
+    log = relay.follow(asked.tenant_id, asked.generation_id, reader=somebody())
     assert len(await anext(log)) == 1
     started = asyncio.ensure_future(anext(log))
     await registry.renew(redis, RECORD, timeout_s=60)

@@ -12,4 +12,4 @@ class RoutePages(OperatorAdmin):
     list_filter = ("is_active",)
     list_select_related = ("release",)
     search_fields = ("name", "release__name")
-    fields = ("name", "release", "is_active")
+    fields = ("name", "release", "is_active", "detached", "replays")

@@ -1,6 +1,4 @@
-"""vLLM in process: AsyncLLM here, its EngineCore and workers in child processes. The only module
-that imports vLLM.
-"""
+"""vLLM in process: AsyncLLM here, its EngineCore and workers in child processes."""
 
 from __future__ import annotations
 
@@ -25,11 +23,11 @@ from inference.engine.protocol import (
     FinishReason,
     Load,
     Sampling,
-    Unsupported,
 )
 
 log = logging.getLogger(__name__)
 
+SCHEDULER = "inference.engine.vllm.scheduler.HoldScheduler"
 FINISH_REASONS: dict[str, FinishReason] = {
     "stop": "stop",
     "length": "length",
@@ -39,8 +37,12 @@ FINISH_REASONS: dict[str, FinishReason] = {
 
 
 class VllmEngine:
-    # Upstream has no call that holds or restores one request; our own scheduler class will.
-    capabilities = Capabilities(hold=False, restore=False)
+    """Holds by our own scheduler class; restores by a prompt that ends with the tokens made so far,
+    which is exact for greedy decoding without penalties: what a sampler counts or seeds by output
+    tokens begins anew.
+    """
+
+    capabilities = Capabilities(hold=True, restore=True)
 
     def __init__(self, model: Path, *, context_tokens: int, arguments: dict[str, Any]) -> None:
         """model: folder of weights and tokenizer; arguments: extra engine arguments by vLLM's
@@ -52,6 +54,7 @@ class VllmEngine:
             "enforce_eager": True,
             "disable_log_stats": True,
             "scheduling_policy": "priority",
+            "scheduler_cls": SCHEDULER,
             **arguments,
         }
         self._llm: AsyncLLM | None = None
@@ -68,10 +71,16 @@ class VllmEngine:
         if self._llm is not None:
             self._llm.shutdown()
 
-    async def submit(self, request: EngineRequest) -> AsyncGenerator[Delta, None]:
+    def submit(self, request: EngineRequest) -> AsyncGenerator[Delta, None]:
+        return self.restore(request, [])
+
+    async def restore(
+        self, request: EngineRequest, output_token_ids: list[int]
+    ) -> AsyncGenerator[Delta, None]:
+        prompt = [*request.prompt_token_ids, *output_token_ids]
         outputs = self._started.generate(
-            TokensPrompt(prompt_token_ids=request.prompt_token_ids, cache_salt=request.cache_salt),
-            _sampling_params(request.sampling),
+            TokensPrompt(prompt_token_ids=prompt, cache_salt=request.cache_salt),
+            _sampling_params(request.sampling, already_made=len(output_token_ids)),
             request.generation_id,
         )
         self._requests[request.generation_id] = False
@@ -99,15 +108,19 @@ class VllmEngine:
         await self._started.abort(generation_id)
 
     async def hold(self, generation_id: str) -> None:
-        raise Unsupported("vLLM cannot hold a single request.")
+        await self._tell_scheduler("nehir_hold", generation_id)
 
     async def release(self, generation_id: str) -> None:
-        raise Unsupported("vLLM cannot hold a single request.")
+        await self._tell_scheduler("nehir_release", generation_id)
 
-    def restore(
-        self, request: EngineRequest, output_token_ids: list[int]
-    ) -> AsyncGenerator[Delta, None]:
-        raise Unsupported("vLLM cannot go on from another engine's output.")
+    async def _tell_scheduler(self, what: str, generation_id: str) -> None:
+        """AsyncLLM gives each request an internal id, by which alone the scheduler knows it."""
+        llm = self._started
+        for request_id in list(llm.output_processor.external_req_ids.get(generation_id, ())):
+            try:
+                await llm.engine_core.call_utility_async(what, request_id)
+            except EngineDeadError as error:
+                raise EngineDead(str(error)) from error
 
     def load(self) -> Load:
         decoding = sum(self._requests.values())
@@ -126,9 +139,9 @@ class VllmEngine:
         return self._llm
 
 
-def _sampling_params(sampling: Sampling) -> SamplingParams:
+def _sampling_params(sampling: Sampling, *, already_made: int) -> SamplingParams:
     return SamplingParams(
-        max_tokens=sampling.max_tokens,
+        max_tokens=sampling.max_tokens - already_made,
         temperature=sampling.temperature,
         top_p=sampling.top_p,
         presence_penalty=sampling.presence_penalty,
