@@ -61,13 +61,15 @@ class Drain:
 
     async def _run(self) -> None:
         options = self._server.options
-        await asyncio.sleep(min(SETTLE_S, options.drain_grace_s))
-        self._server.close_idle()
-        if not await self._emptied(options.drain_grace_s):
-            self._server.end_all()
-            if not await self._emptied(options.cancel_grace_s):
-                self._server.leave_behind()
-        self._server.stop()
+        try:
+            await asyncio.sleep(min(SETTLE_S, options.drain_grace_s))
+            self._server.close_idle()
+            if not await self._emptied(options.drain_grace_s):
+                self._server.end_all()
+                if not await self._emptied(options.cancel_grace_s):
+                    self._server.leave_behind()
+        finally:
+            self._server.stop()
 
     async def _emptied(self, timeout_s: float) -> bool:
         self.note_departure()
