@@ -90,6 +90,23 @@ async def test_a_stream_ends_itself(serve: Serve) -> None:
     assert await server.exit_code() == 0
 
 
+async def test_who_was_not_told_may_ask_once_more(serve: Serve) -> None:
+    """The end of a stream that began before the drain looks as if the connection were kept."""
+    server = serve(*LONG_GRACE)
+    reader, writer = await server.connect()
+    async with closing(writer):
+        writer.write(request_head("GET", "/until-drain"))
+        await reader.readuntil(b"tick")
+        server.signal()
+        await reader.readuntil(b"0\r\n\r\n")
+        writer.write(request_head("GET", "/hello"))
+        head, _ = await read_answer(reader)
+        assert head.startswith("HTTP/1.1 200")
+        assert "Connection: close" in head
+        assert await ended(reader) == b""
+    assert await server.exit_code() == 0
+
+
 async def test_a_stream_that_goes_on_is_cancelled_and_truncated(serve: Serve) -> None:
     server = serve(*SHORT_GRACE)
     reader, writer = await server.connect()
