@@ -174,3 +174,4 @@ async def test_half_a_message_is_followed_by_a_close_only(
         with pytest.raises(ConnectionClosed):
             await asyncio.wait_for(client.recv(), PATIENCE_S)
     assert client.close_code == code
+    assert ("raised ClientGone" in await server.seen()) == (code == 1006)
