@@ -112,6 +112,7 @@ class EngineHost:
             await self._runner.stop()
             settled = await self._settler.drain(timeout_s=SETTLE_GRACE_S)
             await _end(keeping)
+            self._runner.count_tokens()
             await self._leave(settled)
 
     async def _announce_loading(self) -> None:
@@ -144,6 +145,7 @@ class EngineHost:
         """As often as it takes to be heard of, and at once when it begins to leave."""
         while True:
             await self._engine.health()
+            self._runner.count_tokens()
             load = self._engine.load()
             record = msgspec.structs.replace(
                 self._record,
