@@ -82,6 +82,9 @@ class Runner:
         """How many wait for their reader."""
         return sum(run.flow.held for run, _ in self._tasks.values())
 
+    def __contains__(self, generation_id: str) -> bool:
+        return generation_id in self._tasks
+
     def start(self, request: QueuedRequest) -> None:
         metrics.QUEUE_TIME.labels(self._release).observe(
             max(0.0, self._clock.now().timestamp() - request.admitted_at)
