@@ -147,6 +147,8 @@ async def test_a_claim_that_was_on_its_way_when_it_stopped_is_not_forgotten(
         incarnation = (await replica(redis)).incarnation
         late = await queued(redis, records)
         await ended(records, late)
+        while await redis.exists(redis_keys.running(incarnation)):
+            await asyncio.sleep(0.005)
         # As if Redis had given it out and the reply had not arrived.
         await redis.hset(redis_keys.running(incarnation), late.generation_id, encode(late))
         task.cancel()
