@@ -12,8 +12,8 @@ from .connection import Connection, socket_of
 # How long a refused client may go on sending before it is cut off: closing at once would reset the
 # connection, and many clients then never see the answer.
 LINGER_S = 2.0
-# A client that was not told that an answer is the connection's last may send its next request while
-# the end is on its way. During a drain it is given this long to do so, and is told then.
+# Who has just got an answer may send its next request at once, and must not find the connection
+# closed by a drain that has begun meanwhile: it is told with that one's answer.
 KEPT_S = 1.0
 
 
@@ -23,6 +23,7 @@ class FlowChannel(HTTPChannel):  # type: ignore[misc]
     """
 
     connection: Connection
+    persistent: bool
     _refused = False
     _received_requests = 0
     _read_ahead_bytes = 0
@@ -102,6 +103,10 @@ class FlowChannel(HTTPChannel):  # type: ignore[misc]
         return True
 
     def requestDone(self, request: Any) -> None:
+        if self.server.draining and self.persistent and not any(self._dataBuffer):
+            # Too late to say in its headers that this answer was the last.
+            self.connection.end_with_output()
+            self.persistent = False
         self._read_ahead_bytes = 0
         self._idle_since = self.server.now()
         super().requestDone(request)

@@ -22,6 +22,7 @@ from tests.web.backpressure.served import (
     request_head,
     start_process,
 )
+from web.backpressure.channel import FlowChannel
 
 # Far beyond a test's patience: who exits did not wait for it.
 LONG_GRACE = ("--drain-grace", "1000")
@@ -90,21 +91,33 @@ async def test_a_stream_ends_itself(serve: Serve) -> None:
     assert await server.exit_code() == 0
 
 
-async def test_who_was_not_told_may_ask_once_more(serve: Serve) -> None:
-    """The end of a stream that began before the drain looks as if the connection were kept."""
-    server = serve(*LONG_GRACE)
-    reader, writer = await server.connect()
-    async with closing(writer):
-        writer.write(request_head("GET", "/until-drain"))
-        await reader.readuntil(b"tick")
+async def test_a_stream_s_end_and_the_connection_s_come_together(serve_at: Serve) -> None:
+    """Its headers said nothing of it; a request sent between the two would be lost."""
+    server = serve_at(TCP, *LONG_GRACE)
+    with server.socket() as client:
+        client.sendall(request_head("GET", "/until-drain"))
+        answer = b""
+        while b"tick" not in answer:
+            answer += await asyncio.to_thread(client.recv, 65536)
         server.signal()
-        await reader.readuntil(b"0\r\n\r\n")
-        writer.write(request_head("GET", "/hello"))
-        head, _ = await read_answer(reader)
-        assert head.startswith("HTTP/1.1 200")
-        assert "Connection: close" in head
-        assert await ended(reader) == b""
+        while not answer.endswith(b"0\r\n\r\n"):
+            answer += await asyncio.to_thread(client.recv, 65536)
+        client.setblocking(False)
+        assert client.recv(1) == b""
     assert await server.exit_code() == 0
+
+
+def test_a_connection_is_kept_for_a_moment_behind_an_answer() -> None:
+    class Server:
+        draining = True
+
+    channel = FlowChannel()
+    channel.server = Server()
+    channel._idle_since = 100.0
+    assert not channel.may_close(100.9)
+    assert channel.may_close(101.0)
+    channel.requests = ["one"]
+    assert not channel.may_close(200.0)
 
 
 async def test_a_stream_that_goes_on_is_cancelled_and_truncated(serve: Serve) -> None:
