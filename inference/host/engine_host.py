@@ -32,6 +32,7 @@ BLOCK_S = 1.0
 OUTAGE_PAUSE_S = 0.5
 FULL_PAUSE_S = 0.005
 SETTLE_GRACE_S = 10.0
+CANCEL_AGAIN_S = 1.0
 
 
 class EngineHost:
@@ -237,9 +238,17 @@ def _start(loop: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
 
 
 async def _end(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    """Cancel and wait. Again where a cancellation was lost: a blocking read that just then returns
+    may swallow it, and its loop would go on for ever.
+    """
+    left = set(tasks)
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=CANCEL_AGAIN_S)
     for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+        if not task.cancelled():
+            task.exception()
 
 
 @contextlib.contextmanager
