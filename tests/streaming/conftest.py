@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.inference.conftest import listeners, records
 from tests.tenants.worlds import World, world
+
+__all__ = ["listeners", "records"]
 
 
 @pytest.fixture
