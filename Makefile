@@ -25,7 +25,10 @@ run:
 
 test:
 	@$(BOOTSTRAP) install test
+	@echo "On SQLite, with the real model and a real browser:"
 	@$(VENV) -m pytest $(ARGS)
+	@echo "On PostgreSQL, all that touches the database:"
+	@NEHIR_TEST_DATABASE=postgres $(VENV) -m pytest -m "database and not model and not browser" $(ARGS)
 
 check:
 	@$(BOOTSTRAP) install check

@@ -60,6 +60,11 @@ async def wait_for_arrival(redis: Client, release_id: str, *, timeout_s: float) 
     await redis.blpop([redis_keys.queue_bell(release_id)], timeout=timeout_s)
 
 
+async def ring(redis: Client, release_id: str) -> None:
+    """Wake a waiting replica: one that leaves may have taken the bell and not the request."""
+    await redis.lpush(redis_keys.queue_bell(release_id), "1")
+
+
 async def waiting(redis: Client, generation_id: str) -> QueuedRequest | None:
     """The request of a generation that waits in a queue."""
     raw = await redis.get(redis_keys.request(generation_id))

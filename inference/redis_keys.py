@@ -61,3 +61,8 @@ def reader_wake(reader: str) -> str:
 def executions(release_id: str) -> str:
     """List: how long the release's recent answers took, in seconds, the newest first."""
     return f"{PREFIX}:executions:{release_id}"
+
+
+def connections(kind: str) -> str:
+    """What the keys of one kind of connections begin with: slots, and the queue for them."""
+    return f"{PREFIX}:connections:{kind}"

@@ -1,5 +1,5 @@
-"""The Lua scripts that make several steps in Redis one. Each file in `lua/` says what it takes and
-returns.
+"""The Lua scripts that make several steps in Redis one. Each file in a `lua/` folder says what it
+takes and returns.
 """
 
 from __future__ import annotations
@@ -18,21 +18,23 @@ FOLDER = Path(__file__).resolve().parent / "lua"
 
 
 @functools.cache
-def _source(name: str) -> str:
-    return (FOLDER / f"{name}.lua").read_text()
+def _source(name: str, folder: Path) -> str:
+    return (folder / f"{name}.lua").read_text()
 
 
 @functools.cache
-def _digest(name: str) -> str:
+def _digest(name: str, folder: Path) -> str:
     # Redis names scripts by their SHA-1; nothing is protected by it.
-    return hashlib.sha1(_source(name).encode(), usedforsecurity=False).hexdigest()
+    return hashlib.sha1(_source(name, folder).encode(), usedforsecurity=False).hexdigest()
 
 
-async def run(redis: Client, name: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
+async def run(
+    redis: Client, name: str, keys: Sequence[str], args: Sequence[Any], *, folder: Path = FOLDER
+) -> Any:
     try:
-        return await redis.evalsha(_digest(name), len(keys), *keys, *args)
+        return await redis.evalsha(_digest(name, folder), len(keys), *keys, *args)
     except NoScriptError:
-        return await redis.eval(_source(name), len(keys), *keys, *args)
+        return await redis.eval(_source(name, folder), len(keys), *keys, *args)
 
 
 async def run_each(
@@ -46,7 +48,7 @@ async def run_each(
     try:
         return await _run_each(redis, name, calls)
     except NoScriptError:
-        await redis.script_load(_source(name))
+        await redis.script_load(_source(name, FOLDER))
         return await _run_each(redis, name, calls)
 
 
@@ -55,5 +57,5 @@ async def _run_each(
 ) -> list[Any]:
     pipeline = redis.pipeline(transaction=True)
     for keys, args in calls:
-        pipeline.evalsha(_digest(name), len(keys), *keys, *args)
+        pipeline.evalsha(_digest(name, FOLDER), len(keys), *keys, *args)
     return list(await pipeline.execute())

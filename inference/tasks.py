@@ -7,7 +7,7 @@ import logging
 
 from celery import shared_task
 
-from inference.services import recovery
+from inference.services import maintenance, recovery
 from kernel.clock import SystemClock
 from kernel.redis import connected
 
@@ -26,3 +26,14 @@ async def _sweep() -> dict[str, int]:
     if any(closed.values()):
         log.warning("Closed generations that nobody else ended: %s", closed)
     return closed
+
+
+@shared_task
+def clean_up_checkpoints() -> dict[str, int]:
+    """Give up checkpoints, replay keys and logs that are past their time or over their size."""
+    return asyncio.run(_clean_up())
+
+
+async def _clean_up() -> dict[str, int]:
+    async with connected() as redis:
+        return await maintenance.clean_up(redis, SystemClock())

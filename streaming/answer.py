@@ -103,7 +103,9 @@ class Answer:
         while not self._reader.has_room:
             self._moved.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._moved.wait(), ROOM_POLL_S)
+                # Not `wait_for`: before Python 3.12 that may swallow a cancellation.
+                async with asyncio.timeout(ROOM_POLL_S):
+                    await self._moved.wait()
             self._drain.check()
 
 

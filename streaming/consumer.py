@@ -22,14 +22,15 @@ from inference.services import catalog, generations
 from inference.token_log import BEGINNING, Position
 from kernel.clock import SystemClock
 from kernel.database import database
-from kernel.errors import BadRequest, PlatformError
+from kernel.errors import BadRequest, PlatformError, Unavailable
 from kernel.redis import OUTAGE
 from streaming import answer, events
 from streaming.answer import Answer, Frame, Stopwatch
+from streaming.connections import Slot, connections
 from streaming.draining import Drain, Restarting
-from streaming.events import Ack, Message, Resume, Send, Stop
+from streaming.events import Ack, Message, Ping, Resume, Send, Stop
 from streaming.resuming import resume
-from streaming.services.asking import ask, say
+from streaming.services.asking import ask, asked_before, say
 from streaming.services.sessions import SignedOut, principal_of_session
 from streaming.waiting import QueueWatch
 from tenants.principal import Principal
@@ -41,16 +42,22 @@ CLOCK = SystemClock()
 NOT_SIGNED_IN = 4401
 NO_TENANT = 4403
 RESTARTING = 1012
+TRY_AGAIN_LATER = 1013
 MODELS_POLL_S = 1.0
 ANSWERS_AT_ONCE = 8
 
 
 class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
+    # Joins no group: a channel of its own would cost a subscription in Redis, and a handshake that
+    # fails while Redis is away.
+    channel_layer_alias = ""
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._tasks: set[asyncio.Task[None]] = set()
         self._answers: dict[str, Answer] = {}
         self._asked = 0
+        self._slot: Slot | None = None
 
     async def connect(self) -> None:
         self._drain = Drain(self.scope)
@@ -59,13 +66,38 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             await self.close(NOT_SIGNED_IN)
             return
         try:
-            await self._principal()
+            principal = await self._principal()
         except PlatformError:
             await self.close(NO_TENANT)
             return
-        self._start(self._watch_models())
+        try:
+            self._slot = await connections().take("websocket", principal)
+        except PlatformError as error:
+            await self._refuse(error)
+            return
+        self._start(self._greet(self._slot))
+
+    async def _greet(self, slot: Slot) -> None:
+        try:
+            async for place in slot.turn():
+                self._drain.check_begun()
+                if place is not None:
+                    await self._emit(events.connection_queued(place))
+        except Restarting:
+            await self.close(RESTARTING)
+            return
+        except PlatformError as error:
+            await self._refuse(error)
+            return
+        await self._watch_models()
+
+    async def _refuse(self, error: PlatformError) -> None:
+        await self._emit(events.failed(error))
+        await self.close(TRY_AGAIN_LATER)
 
     async def disconnect(self, code: int) -> None:
+        if self._slot is not None:
+            self._slot.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -83,9 +115,14 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         if isinstance(message, Ack):
             if reading := self._answers.get(message.generation):
                 reading.has_read(message.seq)
+        elif isinstance(message, Ping):
+            await self._emit(events.pong(message.ref))
         elif isinstance(message, Stop):
-            if reading := self._answers.get(message.generation):
-                self._start(_cancel(reading.admitted))
+            self._asked += 1
+            self._start(self._telling_errors(message, self._stop))
+        elif self._slot is None or self._slot.place:
+            waits = Unavailable("This connection waits for its turn.", code="connection_queued")
+            await self._emit(events.failed(waits, ref=message.ref))
         elif self._asked >= ANSWERS_AT_ONCE:
             busy = BadRequest("Too many answers at once.", code="too_many_answers")
             await self._emit(events.failed(busy, ref=message.ref))
@@ -124,9 +161,9 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                 known = models
             await asyncio.sleep(MODELS_POLL_S)
 
-    async def _telling_errors(self, message: Send | Resume, work: Any) -> None:
+    async def _telling_errors(self, message: Send | Resume | Stop, work: Any) -> None:
         """told: what an error says beside itself, as far as the work has got."""
-        told: dict[str, Any] = {"ref": message.ref}
+        told: dict[str, Any] = {} if isinstance(message, Stop) else {"ref": message.ref}
         try:
             await work(message, told)
         except SignedOut:
@@ -140,9 +177,10 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     async def _answer(self, message: Send, told: dict[str, Any]) -> None:
         principal = await self._principal()
-        said = await say(message, principal, CLOCK)
+        before = await asked_before(message, principal, CLOCK)
+        said = before.conversation if before else await say(message, principal, CLOCK)
         told["conversation"] = {"id": said.id, "title": said.heading}
-        admitted = await ask(message, principal, said, CLOCK)
+        admitted = before.admitted if before else await ask(message, principal, said, CLOCK)
         told["generation"] = admitted.generation_id
         accepted = events.accepted(
             message.ref,
@@ -150,8 +188,17 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             generation=admitted.generation_id,
             model=admitted.model,
         )
-        stopwatch = Stopwatch(admitted, CLOCK, "websocket")
+        stopwatch = None if before else Stopwatch(admitted, CLOCK, "websocket")
         await self._stream(admitted, BEGINNING, accepted, stopwatch)
+
+    async def _stop(self, message: Stop, told: dict[str, Any]) -> None:
+        reading = self._answers.get(message.generation)
+        if reading is None:
+            admitted = await generations.find(await self._principal(), message.generation)
+        else:
+            admitted = reading.admitted
+        # Once said, a stop holds, though the socket closes right behind it.
+        await asyncio.shield(generations.cancel(admitted, CLOCK))
 
     async def _resume(self, message: Resume, told: dict[str, Any]) -> None:
         told["generation"] = message.generation
@@ -207,11 +254,6 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             await self._emit(events.tokens(generation_id, frame.seq, frame.text))
         if isinstance(frame.final, Finished):
             await self._emit(events.finished(generation_id, frame.final))
-
-
-async def _cancel(admitted: Admitted) -> None:
-    """Once said, a stop holds, though the socket closes right behind it."""
-    await asyncio.shield(generations.cancel(admitted, CLOCK))
 
 
 def _with_mark(admitted: Admitted, high_water_tokens: int | None) -> Admitted:

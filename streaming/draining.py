@@ -46,7 +46,16 @@ class Drain:
         """Raises Restarting when it is time to go."""
         remaining_s = self._signal.remaining_s if self._signal else None
         if remaining_s is not None and remaining_s <= LAST_WORDS_S:
-            raise Restarting("The server restarts. Reconnect to go on.", retry_after_s=1)
+            raise _restarting()
+
+    def check_begun(self) -> None:
+        """Raises Restarting as soon as the drain has begun: for who has nothing to wait for."""
+        if self.has_begun:
+            raise _restarting()
+
+
+def _restarting() -> Restarting:
+    return Restarting("The server restarts. Reconnect to go on.", retry_after_s=1)
 
 
 NO_DRAIN = Drain({})

@@ -17,21 +17,28 @@ from streaming.waiting import Queued
 PROTOCOL = 1
 MAX_TEXT = 200_000
 HighWater = Annotated[int, Meta(ge=1, le=10_000_000)]
-Id = Annotated[str, Meta(min_length=1, max_length=64)]
+# The client's own mark, given back as it came.
+Ref = Annotated[str, Meta(min_length=1, max_length=64)]
+# An id of ours. PostgreSQL cannot even look for some characters.
+Id = Annotated[str, Meta(max_length=64, pattern="^[0-9a-z_]+$")]
 
 
 class Send(Struct, frozen=True, tag="send", tag_field="type"):
-    """Say something: in a conversation, or, with none named, in a new one."""
+    """Say something: in a conversation, or, with none named, in a new one.
 
-    ref: Id
+    key: the same message sent again with it is the same message, not another
+    """
+
+    ref: Ref
     model: Annotated[str, Meta(max_length=100)]
     text: Annotated[str, Meta(max_length=MAX_TEXT)]
     conversation: Id | None = None
     high_water_tokens: HighWater | None = None
+    key: Ref | None = None
 
 
 class Stop(Struct, frozen=True, tag="stop", tag_field="type"):
-    """End an answer that this socket receives."""
+    """End an answer of one's own, wherever it is."""
 
     generation: Id
 
@@ -46,13 +53,19 @@ class Ack(Struct, frozen=True, tag="ack", tag_field="type"):
 class Resume(Struct, frozen=True, tag="resume", tag_field="type"):
     """Go on with an answer behind `after_seq`."""
 
-    ref: Id
+    ref: Ref
     generation: Id
     after_seq: Annotated[int, Meta(ge=0, le=2**53)] = 0
     high_water_tokens: HighWater | None = None
 
 
-Message = Send | Stop | Ack | Resume
+class Ping(Struct, frozen=True, tag="ping", tag_field="type"):
+    """Say something, so that the client knows that this socket still leads somewhere."""
+
+    ref: Ref
+
+
+Message = Send | Stop | Ack | Resume | Ping
 _decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 
 
@@ -87,6 +100,11 @@ def hello(models: list[ModelState]) -> Event:
     return {"type": "hello", "protocol": PROTOCOL, "models": _models(models)}
 
 
+def connection_queued(position: int) -> Event:
+    """Before `hello`: the socket waits for its turn, 1 being next."""
+    return {"type": "connection_queued", "position": position}
+
+
 def models_changed(models: list[ModelState]) -> Event:
     return {"type": "models", "models": _models(models)}
 
@@ -113,6 +131,10 @@ def resumed(ref: str, *, generation: str, seq: int, model: str) -> Event:
         "seq": seq,
         "model": model,
     }
+
+
+def pong(ref: str) -> Event:
+    return {"type": "pong", "ref": ref}
 
 
 def queued(generation: str, queued: Queued) -> Event:

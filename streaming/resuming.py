@@ -8,8 +8,9 @@ from inference import redis_keys, token_log
 from inference.messages import Failed, Finished
 from inference.models import Generation, State
 from inference.pipeline.admission import Admitted
-from inference.services import generations
+from inference.services import checkpoints, generations
 from inference.token_log import Position
+from kernel.clock import SystemClock
 from kernel.database import database
 from kernel.errors import BadRequest, NotFound
 from kernel.redis import client
@@ -33,6 +34,8 @@ async def resume(principal: Principal, generation_id: str, after_seq: int) -> Re
     redis = client()
     last = await token_log.last(redis, key)
     if last is None:
+        # Suspended, it can't go on without its log: what it has becomes the answer.
+        await checkpoints.give_up(redis, SystemClock(), admitted.tenant_id, generation_id)
         raise _expired(await database(generations.record_of, principal, generation_id))
     if not 0 <= after_seq <= last.position[0]:
         raise _no_position(after_seq)

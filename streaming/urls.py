@@ -16,6 +16,7 @@ urlpatterns = [
     path("logout/", LogoutView.as_view(), name="logout"),
     path("tenant/", choose_tenant, name="choose_tenant"),
     path("chat/", chat.new_chat, name="chat"),
+    path("chat/running/", chat.running, name="running_answers"),
     path("chat/<str:conversation_id>/", chat.conversation, name="conversation"),
     path("chat/<str:conversation_id>/rename/", conversations.rename, name="rename_conversation"),
     path("chat/<str:conversation_id>/delete/", conversations.delete, name="delete_conversation"),

@@ -44,8 +44,11 @@ class EngineHost:
         replica: str,
         release_id: str,
         release_name: str,
+        on_ready: Callable[[], None] = lambda: None,
     ) -> None:
-        """replica: the slot's stable name. Made inside the event loop that runs it."""
+        """replica: the slot's stable name; on_ready: called when it begins to serve. Made inside
+        the event loop that runs it.
+        """
         incarnation = new_id("inc")
         self._engine = engine
         self._redis = redis
@@ -53,21 +56,31 @@ class EngineHost:
         self._writer = LogWriter(redis, incarnation, outage_limit_s=settings.REPLICA_TIMEOUT_S)
         self._settler = Settler(redis, incarnation, clock)
         self._runner = Runner(engine, self._writer, self._settler, clock, release_name=release_name)
+        self._on_ready = on_ready
         self._draining = asyncio.Event()
         self.is_serving = False
         self._warm_up_tokens = 0
 
     async def run(self) -> None:
         """Serve until cancelled. Raises EngineDead when the engine fails."""
-        await self._announce_loading()
-        await self._engine.start()
         try:
-            await self._warm_up()
+            await self._load()
             self.is_serving = True
+            self._on_ready()
             log.info("Replica %s is ready (%s).", self._record.replica, self._record.incarnation)
             await self._serve()
         finally:
             await self._engine.stop()
+
+    async def _load(self) -> None:
+        await self._announce_loading()
+        try:
+            await self._engine.start()
+            await self._warm_up()
+        except BaseException:
+            # Else it would count as on its way for as long as loading may take.
+            await self._leave(settled=True)
+            raise
 
     def drain(self) -> None:
         """Take nothing new, let what runs finish within `DRAIN_GRACE_S`, hand the rest back."""
@@ -90,7 +103,8 @@ class EngineHost:
             )
             for task in done:
                 task.result()
-            await _end([pulling])
+            # Not broken off: a claim on its way would take a request that nobody runs.
+            await pulling
             log.info("Draining: %d generations are running.", len(self._runner))
             await self._runner.drain(grace_s=settings.DRAIN_GRACE_S)
         finally:
@@ -127,6 +141,7 @@ class EngineHost:
             raise EngineDead("The engine made no token at warm-up.")
 
     async def _heartbeat(self) -> None:
+        """As often as it takes to be heard of, and at once when it begins to leave."""
         while True:
             await self._engine.health()
             load = self._engine.load()
@@ -143,7 +158,12 @@ class EngineHost:
                 await estimates.note_executions(
                     self._redis, self._record.release_id, self._runner.executions()
                 )
-            await asyncio.sleep(settings.REPLICA_TIMEOUT_S / 4)
+            pause_s = settings.REPLICA_TIMEOUT_S / 4
+            if record.state == "draining":
+                await asyncio.sleep(pause_s)
+                continue
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._draining.wait(), pause_s)
 
     async def _leave(self, settled: bool) -> None:
         """Without a trace if all is settled; else whoever looks after lost replicas settles the
@@ -157,9 +177,9 @@ class EngineHost:
                 await registry.lose(self._redis, self._record.incarnation)
 
     async def _pull(self) -> None:
+        """Take requests until it drains."""
         release_id, incarnation = self._record.release_id, self._record.incarnation
-        while True:
-            await self._room()
+        while await self._room():
             with _outage_logged("pulling"):
                 if request := await queue.claim(self._redis, release_id, incarnation):
                     self._runner.start(request)
@@ -169,10 +189,15 @@ class EngineHost:
                     await queue.wait_for_arrival(self._redis, release_id, timeout_s=BLOCK_S)
                 continue
             await asyncio.sleep(OUTAGE_PAUSE_S)
+        with _outage_logged("leaving the queue"):
+            await queue.ring(self._redis, release_id)
 
-    async def _room(self) -> None:
-        while not self._has_room():  # noqa: ASYNC110 - room comes from the engine, which tells nobody
+    async def _room(self) -> bool:
+        """Wait for room; False when nothing is to be taken any more."""
+        # Room comes from the engine, which tells nobody.
+        while not self._draining.is_set() and not self._has_room():  # noqa: ASYNC110
             await asyncio.sleep(FULL_PAUSE_S)
+        return not self._draining.is_set()
 
     def _has_room(self) -> bool:
         waiting = self._engine.load().waiting

@@ -1,8 +1,9 @@
--- Close the log of a suspended generation for good.
+-- Close the log of a suspended generation for good. Closed by this before (what came behind it failed), it is closed.
 -- KEYS: lease, log
 -- ARGV: last entry's id, last entry, ttl (s)
 -- Returns 1, or 0 when it isn't suspended (any more).
 local holder = redis.call('GET', KEYS[1])
+if holder == 'closed:suspended' then return 1 end
 if not holder or string.sub(holder, 1, 10) ~= 'suspended:' then return 0 end
 redis.call('XADD', KEYS[2], ARGV[1], 'e', ARGV[2])
 redis.call('EXPIRE', KEYS[2], ARGV[3])

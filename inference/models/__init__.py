@@ -2,6 +2,7 @@
 
 from inference.models.checkpoint import Checkpoint
 from inference.models.generation import Generation, State
+from inference.models.maintenance_run import Maintenance, MaintenanceRun
 from inference.models.release import EngineKind, Release
 from inference.models.replay_key import ReplayKey
 from inference.models.route import Detached, Route
@@ -11,6 +12,8 @@ __all__ = [
     "Detached",
     "EngineKind",
     "Generation",
+    "Maintenance",
+    "MaintenanceRun",
     "Release",
     "ReplayKey",
     "Route",

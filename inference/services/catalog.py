@@ -35,7 +35,9 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class ModelState:
-    """ready: a replica has made a token; loading: one is on its way; down: none is known."""
+    """ready: a replica has made a token; loading: one is on its way, or only such as leave are
+    there, whose place another takes; down: none is known.
+    """
 
     name: str
     state: Literal["ready", "loading", "down"]
@@ -116,4 +118,4 @@ async def all_down() -> list[ModelState]:
 def _state(replica_states: set[str]) -> Literal["ready", "loading", "down"]:
     if "ready" in replica_states:
         return "ready"
-    return "loading" if "loading" in replica_states else "down"
+    return "loading" if replica_states & {"loading", "draining"} else "down"

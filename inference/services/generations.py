@@ -22,6 +22,10 @@ from kernel.redis import client
 from tenants import scope
 from tenants.principal import Principal
 
+# Between two states lie milliseconds, or the writing of a checkpoint.
+CANCEL_TRIES = 10
+CANCEL_PAUSE_S = 0.1
+
 
 async def admit(admission: Admission, clock: Clock) -> Admitted:
     """Run the stages and queue the request; or find the generation that answers it already.
@@ -92,15 +96,28 @@ async def cancel(admitted: Admitted, clock: Clock) -> None:
     """End a generation wherever it is: waiting, it is taken out; running, its replica is told;
     suspended, it is given up. Ended, nothing happens.
     """
+    for _ in range(CANCEL_TRIES):
+        if await _cancel_here_and_now(admitted, clock):
+            return
+        # It was on its way from one of these states to another.
+        await asyncio.sleep(CANCEL_PAUSE_S)
+
+
+async def _cancel_here_and_now(admitted: Admitted, clock: Clock) -> bool:
     redis = client()
     waiting = await queue.waiting(redis, admitted.generation_id)
-    if waiting is not None and await _withdraw(waiting, clock):
-        return
+    if waiting is not None:
+        return await _withdraw(waiting, clock)
     holder = (await redis.get(redis_keys.lease(admitted.generation_id)) or b"").decode()
-    if holder.startswith("suspended:"):
-        await checkpoints.give_up(redis, clock, admitted.tenant_id, admitted.generation_id)
-    elif holder and not holder.startswith("closed:"):
+    if holder.startswith("closed:"):
+        return True
+    if holder and not holder.startswith("suspended:"):
         await control.send(redis, {holder: [Cancel(admitted.generation_id)]})
+        return True
+    if await checkpoints.give_up(redis, clock, admitted.tenant_id, admitted.generation_id):
+        return True
+    log = redis_keys.log(admitted.tenant_id, admitted.generation_id)
+    return not holder and not await redis.exists(log)
 
 
 async def _withdraw(request: QueuedRequest, clock: Clock) -> bool:

@@ -12,6 +12,7 @@ from inference import messages
 from inference.engine.protocol import EngineRequest
 from inference.models import Generation, ReplayKey, State
 from kernel.errors import Conflict
+from tenants import scope
 from tenants.principal import Principal
 
 
@@ -61,15 +62,32 @@ def claim(identity: Identity, principal: Principal, generation_id: str, *, now: 
     )
     if is_new:
         return
-    if made.expires_at > now and not _has_failed(made.generation_id):
-        if made.body_digest != identity.body_digest:
-            raise Conflict(
-                "This Idempotency-Key was used for another request.", code="idempotency_conflict"
-            )
-        raise Replayed(made.generation_id)
+    if generation_id_before := _answer(made, identity, now):
+        raise Replayed(generation_id_before)
     made.body_digest, made.generation_id = identity.body_digest, generation_id
     made.expires_at = now + timedelta(seconds=settings.REPLAY_TTL_S)
     made.save()
+
+
+def answer_to(identity: Identity, principal: Principal, *, now: datetime) -> str | None:
+    """The generation that answers the request already, within the tenant's scope.
+
+    Raises Conflict `idempotency_conflict` if the key was used for another request.
+    """
+    made: ReplayKey | None = ReplayKey.objects.filter(
+        principal=principal.name, key_digest=identity.key_digest
+    ).first()
+    return _answer(made, identity, now) if made else None
+
+
+def _answer(made: ReplayKey, identity: Identity, now: datetime) -> str | None:
+    if made.expires_at <= now or _has_failed(made.generation_id):
+        return None
+    if made.body_digest != identity.body_digest:
+        raise Conflict(
+            "This Idempotency-Key was used for another request.", code="idempotency_conflict"
+        )
+    return made.generation_id
 
 
 def _has_failed(generation_id: str) -> bool:
@@ -77,10 +95,14 @@ def _has_failed(generation_id: str) -> bool:
     return Generation.objects.filter(id=generation_id, state__in=broken_off).exists()
 
 
-def forget_expired(now: datetime) -> int:
-    """Within the whole platform's scope; how many keys were past their time."""
-    gone, _ = ReplayKey.objects.filter(expires_at__lte=now).delete()
-    return gone
+def forget_expired(now: datetime, *, dry_run: bool = False) -> int:
+    """How many keys, of all tenants, were past their time."""
+    with scope.whole_platform():
+        expired = ReplayKey.objects.filter(expires_at__lte=now)
+        if dry_run:
+            return expired.count()
+        gone, _ = expired.delete()
+        return gone
 
 
 def _digest(data: bytes) -> str:

@@ -54,6 +54,12 @@ X_FRAME_OPTIONS = "DENY"
 MAX_BODY_BYTES = whole("NEHIR_MAX_BODY_BYTES", 2_000_000, low=1_000, high=100_000_000)
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
 
+# -- The web server: how many share a socket, what a connection buffers for its reader
+WEB_PROCESSES = whole("NEHIR_WEB_PROCESSES", 1, low=1, high=64)
+WEB_HIGH_WATER_BYTES = whole("NEHIR_WEB_HIGH_WATER_BYTES", 65_536, low=1_024, high=16_777_216)
+WEB_SEND_BUFFER_BYTES = whole("NEHIR_WEB_SEND_BUFFER_BYTES", 131_072, low=4_096, high=16_777_216)
+WEB_STALL_TIMEOUT_S = number("NEHIR_WEB_STALL_TIMEOUT_S", 60, low=1, high=3600)
+
 # -- Applications
 INSTALLED_APPS = [
     "daphne",
@@ -199,6 +205,11 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 10.0,
         "options": {"expires": 10},
     },
+    "clean-up-checkpoints": {
+        "task": "inference.tasks.clean_up_checkpoints",
+        "schedule": 300.0,
+        "options": {"expires": 300},
+    },
 }
 
 # -- Engine host
@@ -231,6 +242,18 @@ CHECKPOINT_BYTES_PER_TENANT = whole(
 REPLAY_TTL_S = whole("NEHIR_REPLAY_TTL_S", 900, low=1, high=604_800)
 # How long a process that is told to stop lets streams end by themselves.
 DRAIN_GRACE_S = number("NEHIR_DRAIN_GRACE_S", 20, low=0, high=3600)
+
+# -- Connections that receive answers, over all web processes: in all, of a tenant, of a client (a
+# person or service account). Beyond them new ones wait.
+SSE_LIMIT = whole("NEHIR_SSE_LIMIT", 10_000, low=1, high=1_000_000)
+SSE_LIMIT_PER_TENANT = whole("NEHIR_SSE_LIMIT_PER_TENANT", 5_000, low=1, high=1_000_000)
+SSE_LIMIT_PER_CLIENT = whole("NEHIR_SSE_LIMIT_PER_CLIENT", 2_500, low=1, high=1_000_000)
+WS_LIMIT = whole("NEHIR_WS_LIMIT", 10_000, low=1, high=1_000_000)
+WS_LIMIT_PER_TENANT = whole("NEHIR_WS_LIMIT_PER_TENANT", 5_000, low=1, high=1_000_000)
+WS_LIMIT_PER_CLIENT = whole("NEHIR_WS_LIMIT_PER_CLIENT", 100, low=1, high=1_000_000)
+CONNECTION_QUEUE = whole("NEHIR_CONNECTION_QUEUE", 1_000, low=0, high=10_000)
+# For how long a web process that was killed still counts.
+CONNECTION_LEASE_S = number("NEHIR_CONNECTION_LEASE_S", 15, low=1, high=600)
 
 # -- Token log
 LOG_TTL_S = whole("NEHIR_LOG_TTL_S", 3600, low=60, high=604_800)

@@ -25,11 +25,13 @@ class ConsoleAdmin(ModelAdmin):  # type: ignore[misc] # unfold has no types
     """Denies everything; Django's permissions have no say.
 
     can_add, can_change, can_delete: what those who may view may also do
+    private_fields: what is shown to nobody here; a lookup would tell it letter by letter
     """
 
     view_on_site = False
     list_per_page = 50
     can_add = can_change = can_delete = False
+    private_fields: tuple[str, ...] = ()
 
     def allows(self, access: Access, obj: Any) -> bool:
         """Whether this access reaches these pages, and `obj` where there is one."""
@@ -38,6 +40,11 @@ class ConsoleAdmin(ModelAdmin):  # type: ignore[misc] # unfold has no types
     def _allowed(self, request: HttpRequest, obj: Any) -> bool:
         access = access_of(request)
         return access is not None and self.allows(access, obj)
+
+    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
+        asked_for, _, _ = lookup.partition("__")
+        allowed: bool = super().lookup_allowed(lookup, value, request)
+        return allowed and asked_for not in self.private_fields
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return self._allowed(request, None)

@@ -28,6 +28,9 @@ OUTAGE = (
     OSError,
 )
 
+SOCKET_TIMEOUT_S = 5.0
+CONNECT_TIMEOUT_S = 2.0
+
 _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Client] = WeakKeyDictionary()
 
 
@@ -47,11 +50,59 @@ def unavailable() -> Unavailable:
     )
 
 
+class CancellableSending(redis.asyncio.connection.AbstractConnection):
+    """Sends so that a cancellation gets through.
+
+    redis-py sends under `asyncio.wait_for`, which, before Python 3.12, drops a cancellation that
+    comes at the moment the sending ends: a task told to stop would go on. It starts a task for
+    every command as well.
+    """
+
+    async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
+        limit_s, self.socket_timeout = self.socket_timeout, None
+        try:
+            async with asyncio.timeout(limit_s):
+                await super().send_packed_command(command, check_health)
+        except TimeoutError as error:
+            await self.disconnect(nowait=True)
+            raise redis.exceptions.TimeoutError("Timeout writing to the socket") from error
+        finally:
+            self.socket_timeout = limit_s
+
+
+class _Tcp(CancellableSending, redis.asyncio.Connection):
+    pass
+
+
+class _Tls(CancellableSending, redis.asyncio.SSLConnection):
+    pass
+
+
+class _Unix(CancellableSending, redis.asyncio.UnixDomainSocketConnection):
+    pass
+
+
+_CONNECTIONS: dict[Any, Any] = {
+    redis.asyncio.Connection: _Tcp,
+    redis.asyncio.SSLConnection: _Tls,
+    redis.asyncio.UnixDomainSocketConnection: _Unix,
+}
+
+
 def _connect() -> Client:
-    """Blocking reads have to be shorter than the timeout, which finds connections that are dead."""
-    return redis.asyncio.from_url(
-        settings.REDIS_URL, max_connections=256, socket_timeout=5, socket_connect_timeout=2
+    """Blocking reads have to be shorter than the timeout, which finds connections that are dead.
+
+    Calls beyond the pool's connections wait for one: a burst of readers is no outage.
+    """
+    pool = redis.asyncio.BlockingConnectionPool.from_url(
+        settings.REDIS_URL,
+        max_connections=256,
+        timeout=SOCKET_TIMEOUT_S,
+        socket_timeout=SOCKET_TIMEOUT_S,
+        socket_connect_timeout=CONNECT_TIMEOUT_S,
     )
+    pool.connection_class = _CONNECTIONS[pool.connection_class]
+    return redis.asyncio.Redis.from_pool(pool)
 
 
 @asynccontextmanager

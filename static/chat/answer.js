@@ -1,50 +1,89 @@
-// An answer in the making: waiting, streaming, then finished, stopped or failed.
+// An answer in the making: waiting, streaming or resuming, then finished, stopped or failed.
 
-import { beginsWithFence, render, settled } from "./markdown.js";
+import { Countdown, ordinal } from "./countdown.js";
+import { GrowingText } from "./growing.js";
 import { fill, texts } from "./settings.js";
 import { sources } from "./sources.js";
 
-/**
- * Tokens are gathered and shown once a frame: complete blocks are rendered, the block still being written is one text node
- * that grows. The answer is rendered as a whole once, when it ends.
- */
 export class Answer {
   #element;
   #text;
-  #live = document.createElement("div");
-  #tail = "";
-  #pending = "";
-  #frame = null;
+  #countdown = new Countdown((words) => {
+    this.#part("progress-time").textContent = words;
+  });
   #firstTokenAt = null;
-  #source = "";
+  #wasResumed = false;
+  #seq = 0;
 
-  constructor(element) {
+  /** shown: called with the sequence number up to which the answer is on the page */
+  constructor(element, shown = () => {}) {
     this.#element = element;
-    this.#text = element.querySelector("[data-text]");
-    this.#text.classList.add("rendered");
-    this.#live.className = "live";
-    this.#live.append("");
+    this.#text = new GrowingText(element.querySelector("[data-text]"), () => shown(this.#seq));
     element.setAttribute("aria-busy", "true");
-    this.#show("waiting");
-    this.progress(texts.answer.sending);
+  }
+
+  /** The sequence number up to which the answer has come. */
+  get seq() {
+    return this.#seq;
+  }
+
+  /** Which generation makes it. */
+  name(generation) {
+    this.#element.dataset.generation = generation;
   }
 
   /** Say what the answer waits for. */
-  progress(words) {
-    this.#part("progress-text").textContent = words;
-    this.#part("progress").hidden = false;
+  wait(words) {
+    this.#progress(words);
+    this.#show("waiting");
   }
 
-  append(text) {
-    if (this.#firstTokenAt === null) {
-      this.#firstTokenAt = performance.now();
-      this.#part("progress").hidden = true;
-      this.#text.append(this.#live);
-      this.#show("streaming");
-    }
-    this.#source += text;
-    this.#pending += text;
-    this.#frame ??= requestAnimationFrame(() => this.#flush());
+  queued({ position, eta_p50_s, eta_p90_s }) {
+    const words = position === 1 ? texts.answer.next : texts.answer.position;
+    this.wait(fill(words, { place: ordinal(position) }));
+    this.#countdown.set(eta_p50_s ?? null, eta_p90_s ?? null);
+  }
+
+  /** The way to it is lost; it goes on when there is one again. */
+  lost(words) {
+    this.#wasResumed = true;
+    this.#countdown.stop();
+    this.#progress(words);
+    this.#show("resuming");
+  }
+
+  /** It goes on from where it was. */
+  resumed() {
+    this.#wasResumed = true;
+    if (this.#text.isEmpty) return this.wait(texts.answer.waiting);
+    this.#stream();
+  }
+
+  append(seq, text) {
+    this.#firstTokenAt ??= performance.now();
+    this.#seq = seq;
+    this.#stream();
+    this.#text.append(text);
+  }
+
+  /** Some of it is no longer kept. */
+  gap() {
+    const mark = document.createElement("p");
+    mark.className = "gap";
+    mark.textContent = texts.answer.gap;
+    this.#text.gap(mark);
+  }
+
+  /** What has come is not what comes: begin anew. */
+  restart() {
+    this.#seq = 0;
+    this.#text.clear();
+  }
+
+  /** The whole text, as it is kept. */
+  replace(text) {
+    this.#text.clear();
+    this.#text.append(text);
   }
 
   finish(reason, usage) {
@@ -59,31 +98,26 @@ export class Answer {
     this.#part("retry").hidden = !retry;
   }
 
-  #flush() {
-    this.#frame = null;
-    const sure = settled(this.#tail + this.#pending);
-    if (sure > 0) {
-      const whole = this.#tail + this.#pending;
-      this.#live.before(render(whole.slice(0, sure)));
-      this.#tail = whole.slice(sure);
-      this.#live.firstChild.data = this.#tail;
-    } else {
-      this.#tail += this.#pending;
-      this.#live.firstChild.appendData(this.#pending);
-    }
-    this.#pending = "";
-    this.#live.classList.toggle("live-code", beginsWithFence(this.#tail));
+  #progress(words) {
+    this.#part("progress-text").textContent = words;
+    this.#part("progress").hidden = false;
+  }
+
+  #stream() {
+    this.#countdown.stop();
+    this.#part("progress").hidden = true;
+    this.#show("streaming");
   }
 
   #end(state, words) {
-    if (this.#frame !== null) cancelAnimationFrame(this.#frame);
-    this.#frame = null;
-    this.#text.replaceChildren(render(this.#source));
-    sources.set(this.#element, this.#source);
+    this.#countdown.stop();
+    this.#text.finish();
+    const { source } = this.#text;
+    sources.set(this.#element, source);
     this.#part("progress").hidden = true;
     this.#part("note").textContent = words;
     this.#part("note").hidden = !words;
-    this.#part("copy").hidden = !this.#source;
+    this.#part("copy").hidden = !source;
     this.#element.removeAttribute("aria-busy");
     this.#show(state);
   }
@@ -92,7 +126,8 @@ export class Answer {
     const tokens = usage?.completion_tokens ?? 0;
     if (tokens < 2 || this.#firstTokenAt === null) return "";
     const seconds = (performance.now() - this.#firstTokenAt) / 1000;
-    if (seconds <= 0) return "";
+    // What came in a burst, or with a pause, says nothing about the model's pace.
+    if (this.#wasResumed || seconds <= 0) return fill(texts.answer.tokens, { tokens });
     // The first token has no time of its own here: its wait is the queue's and the prompt's.
     const rate = Math.round(((tokens - 1) / seconds) * 10) / 10;
     return fill(texts.answer.speed, { tokens, rate });
@@ -104,7 +139,7 @@ export class Answer {
 
   #part(name) {
     // Not in the text itself: its code blocks have copy buttons of their own.
-    const places = [".message", ".progress", ".message-foot"];
+    const places = [".message", ".progress > span", ".message-foot"];
     return this.#element.querySelector(places.map((place) => `${place} > [data-${name}]`).join());
   }
 }

@@ -15,7 +15,9 @@ export class Messages extends EventTarget {
 
   constructor() {
     super();
-    for (const element of this.#list.querySelectorAll('[data-author="assistant"]')) upgrade(element);
+    for (const element of this.#list.querySelectorAll('[data-author="assistant"]')) {
+      if (element !== this.#running) upgrade(element);
+    }
     this.#list.addEventListener("click", (event) => this.#click(event));
     this.#offerRetry();
   }
@@ -24,8 +26,24 @@ export class Messages extends EventTarget {
     return this.#list.lastElementChild;
   }
 
-  /** Show a question and an empty answer to it; asked again, it replaces the unfinished answer. */
-  ask(text) {
+  get #running() {
+    return this.#list.querySelector('[data-state="resuming"]');
+  }
+
+  /** The answer that was in the making when the page was: {generation, text, makeAnswer}; text: the question. Or null. */
+  get running() {
+    const element = this.#running;
+    if (element === null) return null;
+    const question = element.previousElementSibling;
+    return {
+      generation: element.dataset.generation,
+      text: question === null ? "" : textOf(question),
+      makeAnswer: (shown) => new Answer(element, shown),
+    };
+  }
+
+  /** Show a question and an empty answer to it; asked again, it replaces the unfinished answer. `shown`: as Answer's. */
+  ask(text, shown) {
     this.#empty.hidden = true;
     const question = this.#unansweredQuestion();
     if (question !== null && textOf(question) === text) {
@@ -36,7 +54,7 @@ export class Messages extends EventTarget {
       this.#withdrawRetry();
       textNode(this.#add("user-message")).textContent = text;
     }
-    return new Answer(this.#add("assistant-message"));
+    return new Answer(this.#add("assistant-message"), shown);
   }
 
   /** The last question, if the answer to it is missing or was not finished. */
@@ -50,7 +68,7 @@ export class Messages extends EventTarget {
 
   #offerRetry() {
     const last = this.#last;
-    if (last === null || this.#unansweredQuestion() === null) return;
+    if (last === null || last === this.#running || this.#unansweredQuestion() === null) return;
     last.querySelector("[data-retry]").hidden = false;
     if (last.dataset.author !== "user") return;
     const note = last.querySelector("[data-note]");

@@ -1,7 +1,9 @@
 // The list of conversations: found, renamed, deleted, brought to the top; on a phone a drawer.
 
 import { Dialogs } from "./dialogs.js";
-import { conversationUrl } from "./settings.js";
+import { conversationUrl, settings, texts } from "./settings.js";
+
+const LOOK_AGAIN_MS = 10_000;
 
 /** Event "renamed" (detail: {id, title}) and "deleted" (detail: {id}). */
 export class Sidebar extends EventTarget {
@@ -29,6 +31,7 @@ export class Sidebar extends EventTarget {
     });
     this.#closeAccountOutside();
     this.#refresh();
+    setInterval(() => this.#lookAgain(), LOOK_AGAIN_MS);
   }
 
   get isOpen() {
@@ -58,6 +61,34 @@ export class Sidebar extends EventTarget {
     link.setAttribute("aria-current", "page");
     this.#list.querySelector('[data-day="today"] ul').prepend(item);
     this.#refresh();
+  }
+
+  /** Show that a conversation is being answered ("open"), waits for its reader to go on ("suspended"), or neither (null). */
+  mark(id, state) {
+    const item = this.#item(id);
+    if (item === null) return;
+    item.dataset.answer = state ?? "";
+    const mark = item.querySelector("[data-mark]");
+    mark.hidden = state === null;
+    mark.title = mark.querySelector("[data-words]").textContent = texts.sidebar[state] ?? "";
+  }
+
+  /** Answers of other conversations end without a word to this page. */
+  async #lookAgain() {
+    const marked = [...this.#list.querySelectorAll('[data-answer]:not([data-answer=""])')];
+    const others = marked.filter((item) => item.querySelector("[aria-current]") === null);
+    if (others.length === 0 || document.hidden) return;
+    let running;
+    try {
+      const response = await fetch(settings.urls.running, { redirect: "manual" });
+      if (!response.ok) return;
+      ({ running } = await response.json());
+    } catch (error) {
+      // Away just now: the next look finds out.
+      if (!(error instanceof TypeError)) throw error;
+      return;
+    }
+    for (const { dataset } of others) this.mark(dataset.conversation, running[dataset.conversation] ?? null);
   }
 
   #make(id) {

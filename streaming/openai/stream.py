@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import contextlib
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 
 from inference.messages import Finished
@@ -12,9 +13,11 @@ from kernel.clock import Clock
 from kernel.errors import Unavailable
 from streaming import answer, sse
 from streaming.answer import Frame, Stopwatch
+from streaming.connections import Slot, connections
 from streaming.draining import Drain
 from streaming.openai import responses
 from streaming.waiting import QueueWatch
+from tenants.principal import Principal
 from web.errors import as_platform_error
 
 # Proxies give up on a silent connection after 30 to 60 seconds.
@@ -28,6 +31,74 @@ class Wanted:
     include_usage: bool = False
     include_queue: bool = False
     include_gaps: bool = False
+
+
+# An answer and the position to read it from, None being its first reading.
+Begun = tuple[Admitted, Position | None]
+Begin = Callable[[], Awaitable[Begun]]
+
+
+async def respond(
+    principal: Principal, begin: Begin, clock: Clock, wanted: Wanted, drain: Drain
+) -> tuple[sse.EventStream, Admitted | None]:
+    """A stream of the answer that `begin` gives, and that answer.
+
+    Where the connection has to wait for a slot, the reply begins at once and the answer is begun in
+    it, when it is its turn; then there is none to name yet. Raises PlatformError.
+    """
+    slot = await connections().take("sse", principal)
+    try:
+        begun = None if slot.place else await begin()
+        events = _in_turn(slot, begin, begun, clock, wanted, drain)
+        # Begun here, so that it is closed, and its reader gone, even if nobody ever reads on.
+        response = sse.EventStream(await anext(events), events)
+    except BaseException:
+        slot.close()
+        raise
+    admitted = begun[0] if begun else None
+    if admitted is not None:
+        response.headers["X-Generation-Id"] = admitted.generation_id
+    return response, admitted
+
+
+async def _in_turn(
+    slot: Slot,
+    begin: Begin,
+    begun: Begun | None,
+    clock: Clock,
+    wanted: Wanted,
+    drain: Drain,
+) -> AsyncGenerator[bytes, None]:
+    try:
+        if begun is None:
+            async for told in _while_connection_waits(slot, wanted, drain):
+                yield told
+            begun = await begin()
+        admitted, after = begun
+        answer_events = events(admitted, clock, wanted, drain=drain, after=after)
+        async with contextlib.aclosing(answer_events):
+            async for event in answer_events:
+                yield event
+    except Exception as error:  # noqa: BLE001 - told to the client, and logged where unforeseen
+        yield sse.error_event(as_platform_error(error))
+    finally:
+        slot.close()
+
+
+async def _while_connection_waits(
+    slot: Slot, wanted: Wanted, drain: Drain
+) -> AsyncGenerator[bytes, None]:
+    quiet_s = 0
+    async for place in slot.turn():
+        drain.check_begun()
+        quiet_s = quiet_s + 1 if place is None else 0
+        if place is None:
+            if quiet_s % HEARTBEAT_S == 0:
+                yield sse.comment("waiting")
+        elif wanted.include_queue:
+            yield sse.event({"position": place}, name="connection_queued")
+        else:
+            yield sse.comment(f"connection queued position={place}")
 
 
 async def events(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.http import HttpRequest, HttpResponseBase, JsonResponse
 
 from inference.messages import Finished
@@ -11,12 +13,12 @@ from inference.services.replays import Identity
 from kernel.clock import SystemClock
 from kernel.database import database
 from kernel.errors import BadRequest, InternalError, NotFound
-from streaming import answer, resuming, sse
+from streaming import answer, resuming
 from streaming.answer import Stopwatch
 from streaming.draining import Drain
 from streaming.openai import requests, responses, stream
 from streaming.openai.requests import ChatCompletionRequest, StreamOptions
-from streaming.openai.stream import Wanted
+from streaming.openai.stream import Begun, Wanted
 from tenants.principal import Principal
 from tenants.services.keys import authenticate_key
 from web.errors import api_view
@@ -43,14 +45,8 @@ async def chat_completions(request: HttpRequest) -> HttpResponseBase:
     principal = await _authenticate(request)
     asked = requests.parse(request.body)
     admission = _admission(asked, principal, _identity(request))
-    admitted = await generations.admit(admission, CLOCK)
-    response = await (
-        _streamed(request, asked, admitted) if asked.stream else _whole(request, admitted)
-    )
-    response.headers["X-Generation-Id"] = admitted.generation_id
-    if admitted.generation_id != admission.generation_id:
-        response.headers["X-Replayed"] = "true"
-    return response
+    drain = Drain.of(request)
+    return await (_streamed(asked, admission, drain) if asked.stream else _whole(admission, drain))
 
 
 @api_view("GET", "DELETE")
@@ -64,13 +60,14 @@ async def generation(request: HttpRequest, generation_id: str) -> HttpResponseBa
 @api_view("GET")
 async def generation_events(request: HttpRequest, generation_id: str) -> HttpResponseBase:
     principal = await _authenticate(request)
-    resumption = await resuming.resume(principal, generation_id, requests.position(request))
+    position = requests.position(request)
+
+    async def begin() -> Begun:
+        resumption = await resuming.resume(principal, generation_id, position)
+        return resumption.admitted, resumption.after
+
     wanted = Wanted(include_usage=True, include_queue=True, include_gaps=True)
-    events = stream.events(
-        resumption.admitted, CLOCK, wanted, after=resumption.after, drain=Drain.of(request)
-    )
-    response = sse.EventStream(await anext(events), events)
-    response.headers["X-Generation-Id"] = generation_id
+    response, _ = await stream.respond(principal, begin, CLOCK, wanted, Drain.of(request))
     return response
 
 
@@ -116,9 +113,14 @@ def _admission(
     )
 
 
-async def _whole(request: HttpRequest, admitted: Admitted) -> HttpResponseBase:
+async def _whole(admission: Admission, drain: Drain) -> HttpResponseBase:
+    admitted = await generations.admit(admission, CLOCK)
+    body = await _read_whole(admitted, drain)
+    return _marked(JsonResponse(body), admission, admitted)
+
+
+async def _read_whole(admitted: Admitted, drain: Drain) -> dict[str, Any]:
     text, stopwatch = [], Stopwatch(admitted, CLOCK, "json")
-    drain = Drain.of(request)
     async with answer.reading(admitted, CLOCK, transport="json", drain=drain) as reading:
         async for frame in reading:
             if frame is None:
@@ -127,16 +129,26 @@ async def _whole(request: HttpRequest, admitted: Admitted) -> HttpResponseBase:
             text.append(frame.text)
             reading.has_read(frame.seq)
             if isinstance(frame.final, Finished):
-                body = responses.completion(admitted, "".join(text), frame.final)
-                return JsonResponse(body)
+                return responses.completion(admitted, "".join(text), frame.final)
     raise InternalError("The answer ended without an end.")
 
 
 async def _streamed(
-    request: HttpRequest, asked: ChatCompletionRequest, admitted: Admitted
+    asked: ChatCompletionRequest, admission: Admission, drain: Drain
 ) -> HttpResponseBase:
+    async def begin() -> Begun:
+        return await generations.admit(admission, CLOCK), None
+
     options = asked.stream_options or StreamOptions()
     wanted = Wanted(include_usage=options.include_usage, include_queue=options.include_queue)
-    events = stream.events(admitted, CLOCK, wanted, drain=Drain.of(request))
-    # Begun here, so that it is closed, and its reader gone, even if nobody ever reads on.
-    return sse.EventStream(await anext(events), events)
+    response, admitted = await stream.respond(admission.principal, begin, CLOCK, wanted, drain)
+    return response if admitted is None else _marked(response, admission, admitted)
+
+
+def _marked(
+    response: HttpResponseBase, admission: Admission, admitted: Admitted
+) -> HttpResponseBase:
+    response.headers["X-Generation-Id"] = admitted.generation_id
+    if admitted.generation_id != admission.generation_id:
+        response.headers["X-Replayed"] = "true"
+    return response

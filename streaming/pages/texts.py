@@ -6,6 +6,7 @@ Words in braces are filled in by the JavaScript.
 from __future__ import annotations
 
 from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
 
 
 def chat_texts() -> dict[str, dict[str, str]]:
@@ -14,7 +15,9 @@ def chat_texts() -> dict[str, dict[str, str]]:
         "connection": {
             "connecting": _("Connecting…"),
             "open": _("Connected"),
+            "queued": _("Waiting for a free connection ({place} in line)"),
             "closed": _("Connection lost. Reconnecting…"),
+            "full": _("Too many connections just now. Trying again…"),
             "refused": _(
                 "The server refuses the connection of this page. Open the chat at its own address, "
                 "or ask your administrator whether you are still a member."
@@ -36,14 +39,37 @@ def chat_texts() -> dict[str, dict[str, str]]:
             "sending": _("Sending…"),
             "waiting": _("Waiting for the model…"),
             "next": _("Next in the queue"),
-            "position": _("Place {position} in the queue"),
+            "position": _("{place} in the queue"),
             "length": _("Cut off: the answer reached its length limit."),
             "stopped": _("Stopped."),
-            "interrupted": _("Connection lost; the answer was interrupted."),
+            "resuming": _("Connection lost, going on as soon as it is back"),
+            "takingUp": _("This answer is still being made…"),
+            "gap": _("… part of this answer is no longer kept …"),
             "failed": _("The answer failed before it was finished."),
             "unanswered": _("This message has no answer."),
             "speed": _("{tokens} tokens · {rate} tokens/s"),
+            "tokens": _("{tokens} tokens"),
             "announced": _("The answer is finished."),
+        },
+        "ordinal": {
+            # English endings of 1st, 2nd, 3rd and 4th; other languages may have one for all.
+            "one": pgettext("ordinal like 1st", "{position}st"),
+            "two": pgettext("ordinal like 2nd", "{position}nd"),
+            "few": pgettext("ordinal like 3rd", "{position}rd"),
+            "other": pgettext("ordinal like 4th", "{position}th"),
+        },
+        "queue": {
+            # Behind a place in the queue.
+            "about": _(", about {likely}"),
+            "within": _(", about {likely} (at most {longest})"),
+            "soon": _(", any moment now"),
+            "seconds": _("{count} s"),
+            "minutes": _("{count} min"),
+            "hours": _("{count} h"),
+        },
+        "sidebar": {
+            "open": _("Being answered"),
+            "suspended": _("The answer goes on when you open it"),
         },
         "actions": {
             "copy": _("Copy"),
@@ -67,9 +93,14 @@ def _errors() -> dict[str, str]:
         "conversation_not_found": _("This conversation no longer exists. Start a new chat."),
         "conversation_busy": _("This chat is still being answered, perhaps in another tab."),
         "too_many_answers": _("Too many answers at once. Wait until one has finished."),
+        "too_many_connections": _(
+            "Too many connections are open just now. This page tries again by itself."
+        ),
         "no_membership": _("You may no longer chat in this organisation. Load the page again."),
         "engine_lost": _("The model stopped while it was answering. Try again."),
         "log_lost": _("The model stopped while it was answering. Try again."),
+        "log_expired": _("The rest of this answer is no longer kept. Try again."),
+        "generation_not_found": _("This answer is no longer kept. Try again."),
         "generation_failed": _("The model could not finish this answer. Try again."),
         "service_unavailable": _("The platform is not reachable just now. Try again in a moment."),
         "internal_error": _("Something went wrong on our side. Try again."),

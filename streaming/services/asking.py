@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
+
+import msgspec
 
 from inference.engine.chat_template import Message
 from inference.engine.protocol import Sampling
 from inference.models import Generation, State
 from inference.pipeline.admission import Admission, Admitted
-from inference.services import generations
+from inference.services import generations, replays
+from inference.services.replays import Identity
 from kernel.clock import Clock
 from kernel.database import database
 from kernel.errors import Conflict, ContextLengthExceeded
@@ -18,6 +22,9 @@ from streaming.services import conversations
 from tenants import scope
 from tenants.principal import Principal
 
+# What the bundled model's makers advise: at temperature 1 a small model talks nonsense. How many
+# tokens is settled at admission.
+CHAT_SAMPLING = Sampling(max_tokens=1, temperature=0.2, top_p=0.9)
 # An answer is kept when it is settled, milliseconds after its last token; the next question waits
 # for that.
 SETTLE_POLLS = 20
@@ -27,6 +34,47 @@ SETTLE_POLL_S = 0.1
 class ConversationBusy(Conflict):
     code = "conversation_busy"
     retryable = True
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question that is being answered, or has been."""
+
+    conversation: Conversation
+    admitted: Admitted
+
+
+async def asked_before(send: Send, principal: Principal, clock: Clock) -> Asked | None:
+    """What this very message has begun, if it comes again with its key: its sender could not know
+    that it had arrived.
+    """
+    identity = _identity(send)
+    if identity is None:
+        return None
+    found = await database(_begun, identity, principal, clock)
+    if found is None:
+        return None
+    conversation, generation_id = found
+    return Asked(conversation, await generations.find(principal, generation_id))
+
+
+def _begun(
+    identity: Identity, principal: Principal, clock: Clock
+) -> tuple[Conversation, str] | None:
+    with scope.tenant(principal.tenant_id):
+        generation_id = replays.answer_to(identity, principal, now=clock.now())
+    if generation_id is None:
+        return None
+    conversation_id = generations.record_of(principal, generation_id).conversation_id
+    transcript = conversations.read(principal=principal, conversation_id=conversation_id)
+    return transcript.conversation, generation_id
+
+
+def _identity(send: Send) -> Identity | None:
+    if send.key is None:
+        return None
+    said = (send.conversation, send.model, send.text)
+    return replays.by_key(f"send:{send.key}", msgspec.json.encode(said))
 
 
 async def say(send: Send, principal: Principal, clock: Clock) -> Conversation:
@@ -60,7 +108,8 @@ def _is_open(principal: Principal, conversation_id: str) -> bool:
         return Generation.objects.filter(
             conversation_id=conversation_id,
             principal=principal.name,
-            state=State.OPEN,
+            # A suspended one goes on as soon as it is read again.
+            state__in=(State.OPEN, State.SUSPENDED),
         ).exists()
 
 
@@ -88,11 +137,12 @@ async def _admit_fitting(
             principal=principal,
             model=send.model,
             messages=messages,
-            sampling=Sampling(max_tokens=1),
+            sampling=CHAT_SAMPLING,
             max_tokens=None,
             now=clock.now(),
             conversation_id=conversation.id,
             high_water_tokens=send.high_water_tokens,
+            identity=_identity(send),
         )
         try:
             return await generations.admit(admission, clock)

@@ -12,7 +12,14 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db.models import Model
 
-from inference.models import Generation, Release, Route
+from inference.models import (
+    Checkpoint,
+    Generation,
+    MaintenanceRun,
+    Release,
+    ReplayKey,
+    Route,
+)
 from streaming.models import Conversation, Message
 from tenants import scope
 from tenants.models import ApiKey, Membership, ServiceAccount, Tenant
@@ -33,7 +40,25 @@ def furnish(world: World) -> None:
     mark = world.tenant.slug
     release = Release.objects.create(name=f"{mark}-release", engine="fake", context_tokens=64)
     route = Route.objects.create(name=f"{mark}-model", release=release)
+    MaintenanceRun.objects.create(name=f"{mark}-round", started_at=NOW)
     with scope.tenant(world.tenant.pk):
+        Checkpoint.objects.create(
+            tenant=world.tenant,
+            generation_id=f"gen_{mark}_kept",
+            request=f"{mark} secret prompt".encode(),
+            seq=1,
+            size_bytes=20,
+            created_at=NOW,
+            expires_at=NOW,
+        )
+        ReplayKey.objects.create(
+            tenant=world.tenant,
+            principal=f"{mark}-principal",
+            key_digest=f"{mark}-key-digest",
+            body_digest=f"{mark}-body-digest",
+            generation_id=f"gen_{mark}_kept",
+            expires_at=NOW,
+        )
         Generation.objects.create(
             tenant=world.tenant,
             principal=f"{mark}-principal",
@@ -60,9 +85,16 @@ def first(model: Any) -> Callable[[World], Model]:
 
 SAMPLES: dict[type[Model], Sample] = {
     ApiKey: Sample(lambda world: world.key, {"name": "taken"}),
+    Checkpoint: Sample(first(Checkpoint), {"seq": "9", "expires_at_0": "2040-01-01"}),
     Conversation: Sample(first(Conversation), {"title": "taken"}),
     Generation: Sample(first(Generation), {"principal": "taken", "output_tokens": "9"}),
+    MaintenanceRun: Sample(
+        lambda world: MaintenanceRun.objects.get(name=f"{world.tenant.slug}-round"),
+        {"name": "taken", "error": "taken"},
+        operators_only=True,
+    ),
     Membership: Sample(first(Membership), {"role": "billing"}),
+    ReplayKey: Sample(first(ReplayKey), {"principal": "taken", "key_digest": "taken"}),
     ServiceAccount: Sample(lambda world: world.account, {"name": "taken", "is_active": "on"}),
     Tenant: Sample(
         lambda world: world.tenant, {"name": "taken", "slug": "taken"}, operators_only=True

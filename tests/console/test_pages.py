@@ -146,7 +146,15 @@ def test_nobody_reads_a_conversation_in_the_admin(role: str, operator: Client, a
         assert client.get("/admin/streaming/message/").status_code == 404
 
 
-@pytest.mark.parametrize("model", ["inference/generation", "streaming/conversation"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        "inference/checkpoint",
+        "inference/generation",
+        "inference/replaykey",
+        "streaming/conversation",
+    ],
+)
 def test_records_are_for_reading(model: str, operator: Client, acme: World) -> None:
     furnish(acme)
     row = next(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from django.apps import apps
-from django.contrib.admin import ModelAdmin, site
+from django.contrib.admin import site
 from django.contrib.auth.models import User
 from django.db.models import ForeignKey, Model
 from django.test import Client
@@ -85,9 +85,10 @@ def test_lists_search_and_filters_show_own_rows_alone(
 ) -> None:
     sample = SAMPLES[model]
     theirs = sample.find(globex)
-    admin: ModelAdmin[Any] = site._registry[model]
+    admin: Any = site._registry[model]
     queries: list[dict[str, Any]] = [{}, {"q": "globex"}, {"q": str(theirs.pk)}, {"all": ""}]
-    queries += [{f"{field.name}__isnull": "False"} for field in model._meta.concrete_fields]
+    asked_for = {field.name for field in model._meta.concrete_fields} - set(admin.private_fields)
+    queries += [{f"{name}__isnull": "False"} for name in sorted(asked_for)]
     queries += [{"tenant__id__exact": globex.tenant.pk}, {"o": "1"}, {"status": "active"}]
     for query in queries:
         response = intruder.get(page(model, "changelist"), query)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -16,7 +17,7 @@ import openai
 import psutil
 import redis
 
-from inference import messages, redis_keys
+from inference import messages, redis_keys, token_log
 from inference.messages import ReplicaRecord
 from tests import environment
 from tests.environment import ROOT
@@ -149,18 +150,32 @@ class Install:
             lambda: self.rows(query, generation_id), what=f"{generation_id} is settled"
         )[0]
 
+    def log_text(self, generation_id: str) -> str:
+        """An answer as its token log has it."""
+        query = "SELECT tenant_id FROM inference_generation WHERE id = ?"
+        (found,) = self.rows(query, generation_id)
+        key = redis_keys.log(found["tenant_id"], generation_id)
+        with redis.Redis(unix_socket_path=str(self.folder / "run" / "valkey.sock")) as connection:
+            raw: Any = connection.xrange(key)
+        entries = [logged.entry for logged in token_log.parse(raw)]
+        return "".join(getattr(entry, "text", "") for entry in entries)
+
     # -- What is done to it
+
+    def web_process(self) -> psutil.Process:
+        """The process that serves pages, API and sockets."""
+        assert self.up is not None
+        children = psutil.Process(self.up.pid).children()
+        return next(child for child in children if "config.asgi:application" in child.cmdline())
 
     def engine_host(self) -> psutil.Process:
         """The process of `manage.py engine`."""
         assert self.up is not None
-        children = psutil.Process(self.up.pid).children()
-        return next(child for child in children if "--replica" in child.cmdline())
+        return _named(psutil.Process(self.up.pid).children(), "--replica")
 
     def engine_core(self) -> psutil.Process:
         """vLLM's own process under the engine host."""
-        children = self.engine_host().children(recursive=True)
-        return next(child for child in children if "EngineCore" in "".join(child.cmdline()))
+        return _named(self.engine_host().children(recursive=True), "EngineCore")
 
     def hold_restarts(self) -> None:
         """The supervisor stands still: what is killed stays down until `allow_restarts`."""
@@ -170,3 +185,12 @@ class Install:
     def allow_restarts(self) -> None:
         assert self.up is not None
         self.up.send_signal(signal.SIGCONT)
+
+
+def _named(processes: list[psutil.Process], part: str) -> psutil.Process:
+    """The one that has `part` in its command line. Raises LookupError when there is none."""
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if part in " ".join(process.cmdline()):
+                return process
+    raise LookupError(f"No process of {part}.")

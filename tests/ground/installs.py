@@ -61,6 +61,20 @@ def fake_install() -> Iterator[Install]:
         yield install
 
 
+@pytest.fixture(scope="session")
+def patient_install() -> Iterator[Install]:
+    """The same with answers long enough to be lost sight of: held 24 tokens ahead of their reader,
+    suspended two seconds after it has left.
+    """
+    pace = {"NEHIR_FAKE_TTFT_MS": "200", "NEHIR_FAKE_ITL_MS": "50"}
+    length = {"NEHIR_DEFAULT_MAX_TOKENS": "120", "NEHIR_HIGH_WATER_TOKENS": "24"}
+    with _installed(
+        "nehir-patient-", engine="fake", NEHIR_DETACH_GRACE_S="2", **pace, **length
+    ) as install:
+        install.wait_until_ready()
+        yield install
+
+
 @contextlib.contextmanager
 def _installed(prefix: str, *, engine: str, **settings: str) -> Iterator[Install]:
     folder = folders.short(prefix)

@@ -16,6 +16,7 @@ import subprocess
 from pathlib import Path
 
 import psycopg
+from psycopg.conninfo import make_conninfo
 
 from tests.ground.processes import Child, wait_until
 
@@ -109,8 +110,7 @@ class Postgres:
         return True
 
     def execute(self, statement: str) -> None:
-        target = f"host={self._folder} user={SUPERUSER} dbname=postgres"
-        with psycopg.connect(target, autocommit=True) as connection:
+        with psycopg.connect(target(self.url("postgres")), autocommit=True) as connection:
             connection.execute(statement.encode())
 
     def create_database(self, name: str, *, template: str = "template1") -> str:
@@ -127,3 +127,9 @@ class Postgres:
     def stop(self) -> None:
         if self._child is not None:
             self._child.end(with_signal=signal.SIGQUIT)
+
+
+def target(url: str) -> str:
+    """Django's URL of a database on a socket, as libpq wants it."""
+    host, _, name = url.partition("@/")[2].rpartition("/")
+    return make_conninfo(host=host, user=SUPERUSER, dbname=name)

@@ -14,6 +14,7 @@ from typing import Any
 
 import redis
 
+from config.supervisor.services import web_command
 from inference import messages, redis_keys
 from inference.messages import Entry, Finished, ReplicaRecord, Tokens
 from tests.environment import ROOT
@@ -86,9 +87,7 @@ class Stack:
     def start_web(self) -> tuple[Child, str]:
         """A web process and the URL it answers at."""
         port = _free_port()
-        address = ["-b", "127.0.0.1", "-p", str(port), "-v", "0"]
-        command = [sys.executable, "-m", "web.backpressure", *address, "config.asgi:application"]
-        child = self.start_child("web", command)
+        child = self.start_child("web", [*web_command("--bind", "127.0.0.1", "--port", port)])
         url = f"http://127.0.0.1:{port}"
         wait_until(lambda: _answers(url, child), what="the web process answers")
         return child, url

@@ -19,7 +19,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from tests.environment import ROOT, forget_install
-from tests.ground.postgres import Postgres
+from tests.ground.postgres import Postgres, target
 
 SECRETS = {
     "NEHIR_SECRET_KEY": secrets.token_urlsafe(48),
@@ -38,6 +38,7 @@ class Store:
     """One database, read and written past the platform, as an operator with a shell would."""
 
     def __init__(self, url: str, file: Path | None) -> None:
+        """file: the database itself on SQLite, None on PostgreSQL"""
         self.url = url
         self._file = file
 
@@ -52,7 +53,7 @@ class Store:
         named = query
         for name in values:
             named = named.replace(f":{name}", f"%({name})s")
-        with psycopg.connect(self.url, row_factory=dict_row) as opened:
+        with psycopg.connect(target(self.url), row_factory=dict_row) as opened:
             cursor = opened.execute(named.encode(), values)
             return cursor.fetchall() if cursor.description else []
 

@@ -52,7 +52,7 @@ async def test_malformed_frames(stack: Stack, frame: str | bytes) -> None:
         ({"text": "a\u0000b"}, "invalid_request"),
         ({"text": "word " * 9000}, "context_length_exceeded"),
         ({"conversation": "cnv_unknown"}, "conversation_not_found"),
-        ({"conversation": "\u0000"}, "conversation_not_found"),
+        ({"conversation": "cnv_\u0000"}, "invalid_request"),
         ({"ref": ""}, "invalid_request"),
     ],
 )

@@ -8,7 +8,9 @@ import openai
 import psutil
 import pytest
 
-from tests.ground.install import Install
+from inference.messages import ReplicaRecord
+from tests.ground.install import LOAD_S, Install
+from tests.ground.processes import wait_until
 from tests.model.asking import ask, listen, user
 
 pytestmark = [pytest.mark.model, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -36,11 +38,21 @@ def stream_and_kill(install: Install, victim: Callable[[], psutil.Process]) -> s
     return str(chunk.id)
 
 
+def others(install: Install, than: ReplicaRecord) -> list[ReplicaRecord]:
+    return [known for known in install.replicas() if known.incarnation != than.incarnation]
+
+
 def test_an_engine_core_that_is_killed_is_replaced(model_install: Install) -> None:
-    host = model_install.engine_host().pid
+    (lost,) = model_install.replicas()
     stream_and_kill(model_install, model_install.engine_core)
-    model_install.wait_until_ready()
-    assert model_install.engine_host().pid != host
+    wait_until(
+        lambda: (
+            {(known.state, known.replica) for known in others(model_install, lost)}
+            == {("ready", lost.replica)}
+        ),
+        what="another engine host is ready in the lost one's place",
+        within_s=LOAD_S,
+    )
     assert "Paris" in listen(model_install.openai(), user("What is the capital of France?")).text
 
 

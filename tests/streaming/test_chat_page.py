@@ -2,114 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
-from django.test import Client
-from playwright.sync_api import ConsoleMessage, Page, Route, WebSocketRoute, expect
-from pytest_django.live_server_helper import LiveServer
+from playwright.sync_api import expect
 
-from tests.chromium import chromium
-from tests.tenants.worlds import world
+from tests.streaming.chat_page import READY, Chat
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-
-CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
-READY = [{"name": "small", "state": "ready"}]
-
-
-class Chat:
-    """The page and the server's end of its socket."""
-
-    def __init__(self, page: Page) -> None:
-        self.page = page
-        self.sockets: list[WebSocketRoute] = []
-        self.received: list[dict[str, Any]] = []
-        self.models = READY
-
-    def connected(self, socket: WebSocketRoute) -> None:
-        self.sockets.append(socket)
-        socket.on_message(lambda text: self.received.append(json.loads(text)))
-        self.send(type="hello", protocol=1, models=self.models)
-
-    def send(self, **frame: object) -> None:
-        self.sockets[-1].send(json.dumps(frame))
-
-    def ask(self, text: str) -> dict[str, Any]:
-        self.page.get_by_test_id("composer").fill(text)
-        expect(self.page.get_by_test_id("send")).to_be_enabled()
-        self.page.get_by_test_id("composer").press("Enter")
-        return self.asked(text)
-
-    def asked(self, text: str) -> dict[str, Any]:
-        return self.next_message("send", text=text)
-
-    def next_message(self, kind: str, **fields: str) -> dict[str, Any]:
-        """The page's next message, which must be this one. It comes a little after its cause."""
-        while not self.received:
-            self.page.wait_for_timeout(10)
-        message = self.received.pop(0)
-        assert message == message | {"type": kind, **fields}
-        return message
-
-    def accept(self, message: dict[str, Any], generation: str = "gen_1") -> None:
-        self.send(
-            type="accepted",
-            ref=message["ref"],
-            conversation={"id": "cnv_1", "title": message["text"]},
-            generation=generation,
-            model=message["model"],
-        )
-
-    def tokens(self, text: str, seq: int, generation: str = "gen_1") -> None:
-        self.send(type="tokens", generation=generation, seq=seq, text=text)
-
-    def finish(self, reason: str = "stop", generation: str = "gen_1") -> None:
-        usage = {"prompt_tokens": 3, "completion_tokens": 9, "total_tokens": 12}
-        self.send(type="finished", generation=generation, seq=9, finish_reason=reason, usage=usage)
-
-    def expect_answer(self, state: str) -> None:
-        expect(self.answer).to_have_attribute("data-state", state)
-
-    @property
-    def answer(self) -> Any:
-        return self.page.locator('[data-author="assistant"]').last
-
-
-@pytest.fixture
-def signed_in(live_server: LiveServer) -> str:
-    client = Client()
-    client.force_login(world("acme").member)
-    return str(client.cookies["sessionid"].value)
-
-
-@pytest.fixture
-def chat(live_server: LiveServer, signed_in: str) -> Iterator[Chat]:
-    with chromium() as browser:
-        page = browser.new_page()
-        session = {"name": "sessionid", "value": signed_in, "url": live_server.url}
-        page.context.add_cookies([session])  # type: ignore[list-item]
-        complaints: list[str] = []
-        page.on("console", lambda message: complaints.extend(complaint(message)))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.route("**/chat/", with_policy)
-        chat = Chat(page)
-        page.route_web_socket("**/ws/chat/", chat.connected)
-        page.goto(f"{live_server.url}/chat/")
-        yield chat
-        assert complaints == []
-
-
-def complaint(message: ConsoleMessage) -> list[str]:
-    return [message.text] if message.type == "error" else []
-
-
-def with_policy(route: Route) -> None:
-    """The page as it is, under a policy that lets no inline script or style run."""
-    response = route.fetch(max_redirects=0)
-    route.fulfill(response=response, headers={**response.headers, "content-security-policy": CSP})
 
 
 def test_an_answer_waits_streams_and_finishes(chat: Chat) -> None:
@@ -127,8 +25,8 @@ def test_an_answer_waits_streams_and_finishes(chat: Chat) -> None:
     assert (message["conversation"], message["model"]) == (None, "small")
     chat.expect_answer("waiting")
     chat.accept(message)
-    chat.send(type="waiting", generation="gen_1", position=3)
-    expect(chat.answer).to_contain_text("Place 3 in the queue")
+    chat.send(type="queued", generation="gen_1", position=3, eta_p50_s=None, eta_p90_s=None)
+    expect(chat.answer).to_contain_text("3rd in the queue")
     assert page.url.endswith("/chat/cnv_1/")
     expect(page.locator('#sidebar [aria-current="page"]')).to_have_text("What is a delta?")
     for seq, word in enumerate(("Where ", "a **river** ", "meets ", "the sea."), 1):
@@ -191,22 +89,6 @@ def test_stopping_before_the_answer_has_a_name_and_after(chat: Chat) -> None:
     expect(chat.page.get_by_test_id("send")).to_be_visible()
 
 
-def test_a_lost_connection_is_told_and_the_question_asked_again(chat: Chat) -> None:
-    page = chat.page
-    chat.accept(chat.ask("What is a delta?"))
-    chat.tokens("Where a", 1)
-    expect(chat.answer).to_contain_text("Where a")
-    chat.sockets[-1].close(code=1012)
-    chat.expect_answer("failed")
-    expect(chat.answer).to_contain_text("Connection lost; the answer was interrupted.")
-    expect(page.get_by_test_id("connection")).to_have_attribute("data-state", "open")
-    assert len(chat.sockets) == 2
-    chat.answer.get_by_role("button", name="Try again").click()
-    assert chat.asked("What is a delta?")["conversation"] == "cnv_1"
-    chat.expect_answer("waiting")
-    expect(page.get_by_test_id("message")).to_have_count(2)
-
-
 def test_an_error_is_told_and_what_cannot_be_asked_again_is_given_back(chat: Chat) -> None:
     message = chat.ask("x" * 50)
     error = {"code": "context_length_exceeded", "message": "raw", "retryable": False}
@@ -248,8 +130,8 @@ def test_the_language_is_switched_and_the_scripts_follow(chat: Chat) -> None:
     expect(chat.page.get_by_test_id("connection")).to_have_text("Bağlı")
     message = chat.ask("Delta nedir?")
     chat.accept(message)
-    chat.send(type="waiting", generation="gen_1", position=2)
-    expect(chat.answer).to_contain_text("Kuyruktaki sıranız: 2")
+    chat.send(type="queued", generation="gen_1", position=2, eta_p50_s=200, eta_p90_s=400)
+    expect(chat.answer).to_contain_text("Kuyrukta 2. sıradasınız, yaklaşık 4 dk (en çok 7 dk)")
 
 
 def test_who_is_signed_out_goes_to_the_login(chat: Chat) -> None:

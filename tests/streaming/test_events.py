@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from inference.messages import Finished, Usage
 from kernel.errors import BadRequest, QueueFull
 from streaming import events
-from streaming.events import Send, Stop
+from streaming.events import Ack, Ping, Resume, Send, Stop
 
 
 def test_what_a_client_says() -> None:
@@ -17,6 +17,12 @@ def test_what_a_client_says() -> None:
     with_conversation = '{"type":"send","ref":"r","model":"m","text":"t","conversation":"cnv_1"}'
     assert events.parse(with_conversation) == Send("r", "m", "t", "cnv_1")
     assert events.parse('{"type":"stop","generation":"gen_1","more":1}') == Stop("gen_1")
+    assert events.parse('{"type":"ack","generation":"gen_1","seq":3}') == Ack("gen_1", 3)
+    assert events.parse('{"type":"ping","ref":"p"}') == Ping("p")
+    resume = '{"type":"resume","ref":"r","generation":"gen_1","after_seq":7}'
+    assert events.parse(resume) == Resume("r", "gen_1", 7)
+    again = '{"type":"send","ref":"r","model":"m","text":"t","key":"k"}'
+    assert events.parse(again) == Send("r", "m", "t", key="k")
 
 
 @pytest.mark.parametrize(
@@ -36,7 +42,16 @@ def test_what_a_client_says() -> None:
         json.dumps({"type": "send", "ref": "r" * 65, "model": "m", "text": "t"}),
         json.dumps({"type": "send", "ref": "r", "model": "m", "text": "t" * 200_001}),
         json.dumps({"type": "send", "ref": "r", "model": "m", "text": "t", "conversation": 5}),
+        '{"type":"send","ref":"r","model":"m","text":"t","conversation":"cnv_\\u0000"}',
+        '{"type":"send","ref":"r","model":"m","text":"t","conversation":""}',
         '{"type":"stop","generation":null}',
+        '{"type":"ack","generation":"gen_1","seq":-1}',
+        '{"type":"ack","generation":"gen_1","seq":1e400}',
+        '{"type":"ack","generation":"gen_1"}',
+        '{"type":"resume","ref":"r","generation":"gen_1","after_seq":-1}',
+        '{"type":"resume","generation":"gen_1","after_seq":1}',
+        '{"type":"ping"}',
+        '{"type":"stop","generation":"gen 1"}',
         "[" * 100_000,
         '{"type":"send","ref":' + "9" * 5000 + "}",
     ],
@@ -62,10 +77,10 @@ def test_the_sender_learns_which_of_its_messages_was_refused(frame: str, ref: st
     assert events.ref_of(frame) == ref
 
 
-@given(st.text(max_size=200) | st.from_regex(r'\{"type":"(send|stop)".{0,60}'))
+@given(st.text(max_size=200) | st.from_regex(r'\{"type":"(send|stop|ack|resume|ping)".{0,60}'))
 def test_no_text_does_anything_but_be_parsed_or_refused(frame: str) -> None:
     try:
-        assert isinstance(events.parse(frame), Send | Stop)
+        assert isinstance(events.parse(frame), Send | Stop | Ack | Resume | Ping)
     except BadRequest:
         events.ref_of(frame)
 

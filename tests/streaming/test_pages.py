@@ -219,7 +219,7 @@ def test_conversations_are_grouped_by_the_readers_own_days() -> None:
 
     def grouped(zone: str) -> dict[str, str]:
         return {
-            day.name: "".join(each.title for each in day.conversations)
+            day.name: "".join(each.conversation.title for each in day.conversations)
             for day in days(chats, zone=ZoneInfo(zone), now=now)
         }
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import sys
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -29,6 +31,9 @@ class Command(BaseCommand):
         parser.add_argument(
             "--replica", default="engine", help="stable name of this replica's slot"
         )
+        parser.add_argument(
+            "--ready-fd", type=int, help="descriptor to write a line to, and to close, once ready"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         release = Release.objects.filter(name=options["release"]).first()
@@ -36,13 +41,13 @@ class Command(BaseCommand):
             known = ", ".join(Release.objects.values_list("name", flat=True)) or "none"
             raise CommandError(f"There is no release {options['release']!r}. Known: {known}.")
         try:
-            asyncio.run(_serve(release, options["replica"]))
+            asyncio.run(_serve(release, options["replica"], options["ready_fd"]))
         except EngineDead as error:
             log.error("The engine failed: %s", error)
             sys.exit(1)
 
 
-async def _serve(release: Release, replica: str) -> None:
+async def _serve(release: Release, replica: str, ready_fd: int | None) -> None:
     host = EngineHost(
         _engine(release),
         client(),
@@ -50,6 +55,7 @@ async def _serve(release: Release, replica: str) -> None:
         replica=replica,
         release_id=release.id,
         release_name=release.name,
+        on_ready=partial(_tell_ready, ready_fd),
     )
     serving = asyncio.create_task(host.run())
     _drain_on_signals(host, serving)
@@ -57,6 +63,12 @@ async def _serve(release: Release, replica: str) -> None:
         await serving
     except asyncio.CancelledError:
         log.info("Replica %s has stopped.", replica)
+
+
+def _tell_ready(descriptor: int | None) -> None:
+    if descriptor is not None:
+        os.write(descriptor, b"\n")
+        os.close(descriptor)
 
 
 def _drain_on_signals(host: EngineHost, serving: asyncio.Task[None]) -> None:

@@ -11,6 +11,8 @@ from typing import TextIO
 
 # Raised by one when a newer Nehir lays files out in `var/` in a way that this one would misread.
 LAYOUT = 1
+# Connections that may wait to be accepted; the system's own limit applies too.
+BACKLOG = 1024
 
 
 class AlreadyRunning(Exception):
@@ -90,13 +92,50 @@ def require_layout(var: Path) -> None:
 
 def require_port(host: str, port: int, *, error: type[Exception] = Unusable) -> None:
     """Raises `error` with one sentence if the address can't be listened on."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    Listener(host, port, error=error).close()
+
+
+class Listener:
+    """The web processes' socket: theirs together, so that one may come before another leaves.
+
+    Bound when made, so that the port is known to be free long before anybody can answer at it;
+    listening from `listen` on. Raises `error` with one sentence.
+    """
+
+    def __init__(self, host: str, port: int, *, error: type[Exception] = Unusable) -> None:
+        self._address = (host, port)
+        self._error = error
+        self._socket: socket.socket | None = self._bound()
+
+    def listen(self) -> None:
+        """Take connections, which wait for a web process; bound anew if it was closed."""
+        self._socket = self._socket or self._bound()
         try:
-            probe.bind((host, port))
+            self._socket.listen(BACKLOG)
+        except OSError as fault:  # another program was bound as well, and faster
+            raise self._error(_port_sentence(*self._address, fault)) from fault
+
+    def close(self) -> None:
+        """Refuse connections, once the last process that has it too has closed it."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    @property
+    def descriptor(self) -> int:
+        return self._socket.fileno() if self._socket else -1
+
+    def _bound(self) -> socket.socket:
+        host, port = self._address
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        bound = socket.socket(family, socket.SOCK_STREAM)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            bound.bind((host, port))
         except OSError as fault:
-            raise error(_port_sentence(host, port, fault)) from fault
+            bound.close()
+            raise self._error(_port_sentence(host, port, fault)) from fault
+        return bound
 
 
 def _port_sentence(host: str, port: int, fault: OSError) -> str:

@@ -13,8 +13,14 @@ from django.conf import settings
 
 from config.demo import address
 from config.supervisor import instance, preparation, probe, services
+from config.supervisor.control import Control, socket_path
+from config.supervisor.instance import Listener
+from config.supervisor.messages import Report
+from config.supervisor.operations import Operations
 from config.supervisor.process import last_lines
 from config.supervisor.progress import Steps
+from config.supervisor.reporting import report
+from config.supervisor.services import Service
 from config.supervisor.supervisor import Child, Supervisor
 from inference.weights import bundled
 from kernel.clock import SystemClock
@@ -46,19 +52,47 @@ class Launch:
         var = Path(settings.VAR)
         with instance.hold(var, address()):
             instance.require_layout(var)
-            instance.require_port(settings.HOST, settings.PORT)
+            self._listener = Listener(settings.HOST, settings.PORT)
             preparation.make_socket_folder(Path(settings.SOCKET_FOLDER), var=var)
             services.empty_metrics_folder()
             self._supervisor = Supervisor(clock=self._clock, say=self._say)
-            self._listen()
+            control = self._control()
+            self._heed_signals()
             try:
+                await control.open(socket_path(Path(settings.SOCKET_FOLDER)))
                 await self._until_stopped()
             finally:
-                self._steps.say("\nStopping …")
+                self._steps.say("\nStopping … (once more: at once)")
+                await control.close()
+                self._listener.close()
                 await self._supervisor.stop()
                 self._steps.say("Stopped.")
 
-    def _listen(self) -> None:
+    def _control(self) -> Control:
+        operations = Operations(
+            self._supervisor,
+            self._clock,
+            successor=self._successor,
+            before_drain=self._refuse_connections_if_none_stays,
+            is_ready=probe.serves,
+        )
+        return Control(operations, self._report)
+
+    async def _report(self) -> Report:
+        return report(self._supervisor.children, await probe.replicas())
+
+    def _successor(self, service: Service) -> Service:
+        if service.kind == "web":
+            self._listener.listen()
+        return services.successor(service, descriptor=self._listener.descriptor)
+
+    def _refuse_connections_if_none_stays(self, leaving: list[Child]) -> None:
+        """Those that a web process isn't started for would wait for nothing."""
+        webs = [child for child in self._supervisor.children if child.service.kind == "web"]
+        if leaving and all(child in leaving or child.is_over for child in webs):
+            self._listener.close()
+
+    def _heed_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number in STOP_SIGNALS:
             loop.add_signal_handler(number, self._told_to_stop)
@@ -93,9 +127,10 @@ class Launch:
             self._supervisor.start(service)
             for service in await asyncio.to_thread(preparation.engines)
         ]
-        web = self._supervisor.start(services.web())
+        self._listener.listen()
+        webs = [self._supervisor.start(web) for web in services.webs(self._listener.descriptor)]
         with self._steps.step("Starting the web server"):
-            await self._answers("/healthz", web)
+            await self._answers("/healthz", webs)
         for service in (services.worker(), services.beat()):
             self._supervisor.start(service)
         self._steps.say(f"\nNehir is running at {address()}\n{demo}")
@@ -128,8 +163,12 @@ class Launch:
             demo = await asyncio.to_thread(preparation.seed_demo, self._clock.now())
         return "\n".join([*(f"  {note}" for note in demo.notes), demo.table()])
 
-    async def _answers(self, path: str, web: Child) -> None:
-        while not (web.is_running and await probe.web_answers(address(), path)):  # noqa: ASYNC110
+    async def _answers(self, path: str, webs: list[Child]) -> None:
+        # A connection waits until somebody accepts it: only ask when they do.
+        for web in webs:
+            while not await probe.serves(web):  # noqa: ASYNC110
+                await asyncio.sleep(POLL_S)
+        while not await probe.web_answers(address(), path):  # noqa: ASYNC110
             await asyncio.sleep(POLL_S)
 
     async def _tell_readiness(self, engines: list[Child]) -> None:
@@ -144,7 +183,7 @@ class Launch:
                 again = (
                     "again" if told else f"{time.time() - self._started_at:.0f} s after the start"
                 )
-                names = ", ".join(child.service.command[-1] for child in engines)
+                names = ", ".join(child.service.release or "" for child in engines)
                 self._say(f"{names}: ready to answer {again}.")
                 told = True
             await asyncio.sleep(POLL_S if not ready else 1.0)

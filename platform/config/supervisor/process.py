@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from config.supervisor import watchdog
+from config.supervisor.readiness import ReadyPipe
 from config.supervisor.services import Service, environment
 
 KEPT_LOGS = 3
@@ -55,27 +56,38 @@ class Process:
     """One run of a service's command."""
 
     def __init__(
-        self, service: Service, process: asyncio.subprocess.Process, dog: Watchdog
+        self,
+        service: Service,
+        process: asyncio.subprocess.Process,
+        dog: Watchdog,
+        pipe: ReadyPipe | None,
     ) -> None:
         self.service = service
         self.pid = process.pid
         self._process = process
         self._dog = dog
+        self._pipe = pipe
+        self._is_told = False
 
     @classmethod
     async def spawn(cls, service: Service, dog: Watchdog) -> Process:
         """Start it, its output appended to its log. Raises OSError if it can't be started."""
-        with service.log.open("ab") as log:
-            process = await asyncio.create_subprocess_exec(
-                *service.command,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=environment() | service.environment,
-                start_new_session=True,
-            )
+        pipe = ReadyPipe() if service.ready_option else None
+        try:
+            process = await _start(service, pipe)
+        except OSError:
+            if pipe:
+                pipe.close()
+            raise
+        if pipe:
+            pipe.hand_over()
         dog.watch(process.pid)
-        return cls(service, process, dog)
+        return cls(service, process, dog, pipe)
+
+    @property
+    def has_told_ready(self) -> bool:
+        """Whether it serves; of a service that can't tell, whether it was started."""
+        return self._pipe is None or self._pipe.is_ready
 
     async def wait(self) -> int:
         """The exit status, negative for a signal. What the process left behind in its group is
@@ -84,19 +96,40 @@ class Process:
         status = await self._process.wait()
         self.kill()
         self._dog.forget(self.pid)
+        if self._pipe:
+            self._pipe.close()
         if self.service.on_exit:
             self.service.on_exit(self.pid)
         return status
 
     def terminate(self) -> None:
-        """Ask the process alone: it knows how to end what it started."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGTERM)
+        """Ask the process alone: it knows how to end what it started. Once: a second signal would
+        break its drain off.
+        """
+        if not self._is_told:
+            self._is_told = True
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGTERM)
 
     def kill(self) -> None:
         """End the whole group at once."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
+
+
+async def _start(service: Service, pipe: ReadyPipe | None) -> asyncio.subprocess.Process:
+    tell = (service.ready_option, str(pipe.write)) if pipe and service.ready_option else ()
+    with service.log.open("ab") as log:
+        return await asyncio.create_subprocess_exec(
+            *service.command,
+            *tell,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environment() | service.environment,
+            start_new_session=True,
+            pass_fds=(*service.descriptors, *((pipe.write,) if pipe else ())),
+        )
 
 
 def rotate(log: Path) -> None:

@@ -18,14 +18,22 @@ from config.supervisor import preload
 # Readers go first, then what produces, then what everything is kept in.
 STOP_ORDER = ("web", "worker", "beat", "engine", "valkey")
 METRICS = "PROMETHEUS_MULTIPROC_DIR"
+# What a process that drains may take beyond the grace: to cancel, settle and end what it started.
+WEB_MARGIN_S = 10.0
+ENGINE_MARGIN_S = 30.0
+WEB_READY_WITHIN_S = 120.0
 
 
 @dataclass(frozen=True)
 class Service:
     """One child of the supervisor.
 
-    grace_s: seconds from SIGTERM to SIGKILL
+    grace_s: seconds from SIGTERM to SIGKILL, of a process that serves
     on_exit: called with the process id whenever it is gone
+    descriptors: open files of the supervisor's that it inherits
+    ready_option: the command's option for a descriptor on which it tells that it serves, if any
+    ready_within_s: how long a new one may take until it serves
+    replica, release: an engine's slot in the registry, and what it serves there
     """
 
     name: str
@@ -33,6 +41,16 @@ class Service:
     grace_s: float = 10.0
     environment: dict[str, str] = field(default_factory=dict)
     on_exit: Callable[[int], None] | None = None
+    descriptors: tuple[int, ...] = ()
+    ready_option: str | None = None
+    ready_within_s: float = 60.0
+    replica: str | None = None
+    release: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """One of STOP_ORDER: `web-2` is a web process."""
+        return self.name.partition("-")[0]
 
     @property
     def log(self) -> Path:
@@ -40,7 +58,7 @@ class Service:
 
     @property
     def stop_rank(self) -> int:
-        return STOP_ORDER.index(self.name.partition("-")[0])
+        return STOP_ORDER.index(self.kind)
 
 
 def log_folder() -> Path:
@@ -120,21 +138,71 @@ def engines_of(releases: Iterable[str]) -> list[Service]:
     """
     names = list(releases)
     slots = {name: "engine" if len(names) == 1 else f"engine-{name}" for name in names}
-    return [
-        Service(
-            slot,
-            manage("engine", "--replica", slot, "--release", name),
-            grace_s=20.0,
-            environment=preload.environment(Path(settings.SOCKET_FOLDER)),
-        )
-        for name, slot in slots.items()
-    ]
+    return [engine(slot, release=name, replica=slot) for name, slot in slots.items()]
 
 
-def web() -> Service:
-    address = ("-b", settings.HOST, "-p", str(settings.PORT), "-v", "0")
-    command = (sys.executable, "-m", "daphne", *address, "config.asgi:application")
-    return Service("web", command, grace_s=10.0, on_exit=forget_metrics)
+def engine(name: str, *, release: str, replica: str) -> Service:
+    return Service(
+        name,
+        manage("engine", "--replica", replica, "--release", release),
+        grace_s=settings.DRAIN_GRACE_S + ENGINE_MARGIN_S,
+        environment=preload.environment(Path(settings.SOCKET_FOLDER)),
+        ready_option="--ready-fd",
+        ready_within_s=settings.ENGINE_LOAD_TIMEOUT_S,
+        replica=replica,
+        release=release,
+    )
+
+
+def web_command(*where: object) -> tuple[str, ...]:
+    """The web process: Daphne with backpressure and drain.
+
+    where: its options for what it listens at
+    """
+    options = {
+        "--high-water": settings.WEB_HIGH_WATER_BYTES,
+        "--send-buffer": settings.WEB_SEND_BUFFER_BYTES,
+        "--stall-timeout": settings.WEB_STALL_TIMEOUT_S,
+        "--drain-grace": settings.DRAIN_GRACE_S,
+        # The application refuses with an error of its own shape; this is for what is far beyond.
+        "--max-body": 2 * settings.MAX_BODY_BYTES,
+        "--verbosity": 0,
+    }
+    arguments = [str(part) for option in options.items() for part in option]
+    at = [str(part) for part in where]
+    return (sys.executable, "-m", "web.backpressure", *at, *arguments, "config.asgi:application")
+
+
+def webs(descriptor: int) -> list[Service]:
+    """descriptor: of the listening socket that they share"""
+    names = ["web", *(f"web-{number}" for number in range(2, settings.WEB_PROCESSES + 1))]
+    return [web(name, descriptor) for name in names]
+
+
+def web(name: str, descriptor: int) -> Service:
+    return Service(
+        name,
+        web_command("--fd", descriptor),
+        grace_s=settings.DRAIN_GRACE_S + WEB_MARGIN_S,
+        on_exit=forget_metrics,
+        descriptors=(descriptor,),
+        ready_option="--ready-fd",
+        ready_within_s=WEB_READY_WITHIN_S,
+    )
+
+
+def successor(service: Service, *, descriptor: int) -> Service:
+    """What takes a service's place while it still runs. An engine gets its slot's other name in the
+    registry, so that the two are told apart there.
+
+    descriptor: of the listening socket, which may have been opened anew
+    """
+    if service.kind == "web":
+        return web(service.name, descriptor)
+    if service.release is not None:
+        other = service.name if service.replica != service.name else f"{service.name}@2"
+        return engine(service.name, release=service.release, replica=other)
+    return service
 
 
 def worker() -> Service:

@@ -2,10 +2,13 @@
 
 from console.admin import (
     api_key,
+    checkpoint,
     conversation,
     generation,
+    maintenance_run,
     membership,
     release,
+    replay_key,
     route,
     service_account,
     tenant,
@@ -14,10 +17,13 @@ from console.admin import (
 
 __all__ = [
     "api_key",
+    "checkpoint",
     "conversation",
     "generation",
+    "maintenance_run",
     "membership",
     "release",
+    "replay_key",
     "route",
     "service_account",
     "tenant",

@@ -23,6 +23,7 @@ class ConversationPages(TenantAdmin):
     ordering = ("-updated_at",)
     fields = ("id", "username", "message_count", "created_at", "updated_at")
     readonly_fields = ("username", "message_count")
+    private_fields = ("title",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Conversation]:
         rows: QuerySet[Conversation] = super().get_queryset(request)

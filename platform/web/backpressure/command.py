@@ -54,7 +54,7 @@ OPTIONS = (
         "--stall-timeout",
         "stall_timeout_s",
         _seconds,
-        "Seconds after which a reader that takes nothing while something waits is cut off",
+        "Seconds after which a reader that takes nothing of what waits is cut off. 0: no limit",
     ),
     (
         "--drain-grace",
@@ -85,6 +85,12 @@ OPTIONS = (
 )
 
 
+def _tell_ready(descriptor: int) -> None:
+    """A line and the end of the file, as s6 and others wait for."""
+    with os.fdopen(descriptor, "wb") as told:
+        told.write(b"\n")
+
+
 class FlowCommand(CommandLineInterface):  # type: ignore[misc]
     """`python -m web.backpressure`: every option of `daphne`, and OPTIONS."""
 
@@ -98,13 +104,20 @@ class FlowCommand(CommandLineInterface):  # type: ignore[misc]
             default = getattr(defaults, field)
             text = f"{text} (default {default:g})"
             group.add_argument(option, dest=field, type=read, default=default, help=text)
+        group.add_argument(
+            "--ready-fd",
+            type=_whole,
+            help="Descriptor to write a line to, and to close, once connections are accepted",
+        )
 
     def run(self, args: list[str]) -> None:
         """Serve until stopped."""
         given = vars(self.parser.parse_args(args))
         known = {field.name for field in fields(FlowOptions)}
         options = FlowOptions(**{name: given[name] for name in known & given.keys()})
-        self.server_class = partial(FlowServer, options=options)
+        descriptor = given["ready_fd"]
+        ready = None if descriptor is None else partial(_tell_ready, descriptor)
+        self.server_class = partial(FlowServer, options=options, ready_callable=ready)
         super().run(args)
         if self.server.abandoned:
             # Threads of theirs would be waited for without a limit.

@@ -57,12 +57,18 @@ class Connection:
         waiting = len(transport.dataBuffer) - transport.offset + transport._tempDataLen  # noqa: SLF001
         return int(waiting)
 
+    @property
+    def pending_bytes(self) -> int:
+        """Output that waits here or in the kernel for the reader to take it."""
+        return self.buffered_bytes + self._kernel_queue_bytes()
+
     def stalled(self, now: float, timeout_s: float) -> bool:
         """Whether the reader took nothing for timeout_s although something waits for it."""
-        if not self.buffered_bytes and not self.gate.waiting:
+        in_kernel = self._kernel_queue_bytes()
+        if not self.buffered_bytes and not in_kernel:
             self._stuck_since = None
             return False
-        drained = self._accepted_bytes - self._kernel_queue_bytes()
+        drained = self._accepted_bytes - in_kernel
         if self._stuck_since is None or drained != self._drained_bytes:
             self._drained_bytes, self._stuck_since = drained, now
         return now - self._stuck_since >= timeout_s

@@ -7,7 +7,7 @@ from io import BytesIO
 from typing import Any
 
 from daphne.http_protocol import HTTPFactory, WebRequest
-from twisted.web.http import NO_BODY_CODES
+from twisted.web.http import NO_BODY_CODES, Request
 from twisted.web.http_headers import Headers
 
 from .channel import FlowChannel
@@ -109,7 +109,10 @@ class FlowRequest(WebRequest):  # type: ignore[misc]
         return bytes(view[end:])
 
     def _write(self, body: bytes, more: bool) -> None:
-        self.handle_reply({"type": "http.response.body", "body": body, "more_body": more})
+        if more and self._response_started:
+            Request.write(self, body)  # all that Daphne would do here, at half the cost
+        else:
+            self.handle_reply({"type": "http.response.body", "body": body, "more_body": more})
 
     def _check_length(self, size_bytes: int, more: bool) -> None:
         if self._declared_bytes is None or self.method == b"HEAD" or self.code in NO_BODY_CODES:
@@ -122,6 +125,7 @@ class FlowRequest(WebRequest):  # type: ignore[misc]
 
     def truncate(self) -> None:
         """End the connection so that the client sees that the response is not complete."""
+        self._interrupted = True
         if self.chunked or self._declared_bytes:
             self.channel.loseConnection()
         else:

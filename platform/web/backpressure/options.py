@@ -12,7 +12,7 @@ class FlowOptions:
     """high_water_bytes: a connection's own output buffer; `send` waits above it. Also what is read
         from a socket at once, as Twisted has one number for both
     send_buffer_bytes: what the kernel keeps unsent besides
-    stall_timeout_s: a reader that took nothing for this long while output waits is cut off
+    stall_timeout_s: a reader that took nothing of what waits for this long is cut off; 0: no limit
     drain_grace_s: from the signal until applications are cancelled
     cancel_grace_s: from there until they are left behind; also for the last close handshakes
     close_timeout_s: how long a WebSocket's close handshake may take

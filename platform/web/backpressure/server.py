@@ -142,9 +142,9 @@ class FlowServer(Server):  # type: ignore[misc]
 
     def sweep(self) -> None:
         """Look at every connection: cut who stalls, and who sends a request too slowly."""
-        now = self.now()
+        now, timeout_s = self.now(), self.options.stall_timeout_s
         for connection in list(self.flows.values()):
-            if connection.stalled(now, self.options.stall_timeout_s):
+            if timeout_s and connection.stalled(now, timeout_s):
                 self.counters.evicted_stalls += 1
                 connection.abort()
             else:

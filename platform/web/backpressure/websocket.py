@@ -108,8 +108,10 @@ class FlowWebSocket(WebSocketProtocol):  # type: ignore[misc]
             self.transport.resumeProducing()
 
     def onAutoPingTimeout(self) -> None:
-        if self._choked:
-            self.autoPingTimeoutCall = None  # it's we who don't read the answer
+        if self._choked or self.connection.pending_bytes:
+            # It's we who don't read the answer, or the ping still waits behind other output: then
+            # it is the sweep that sees whether anything moves.
+            self.autoPingTimeoutCall = None
         else:
             super().onAutoPingTimeout()
 

@@ -32,14 +32,15 @@ async def written(writer: asyncio.StreamWriter, data: bytes, times: int) -> int:
             await asyncio.wait_for(writer.drain(), 3)
         except TimeoutError:
             return count * len(data)
-        except ConnectionResetError:
-            return count * len(data)
-    return times * len(data)
+    raise AssertionError("the server read everything")
 
 
 def masked_frame(payload: bytes) -> bytes:
     """A client's binary frame, masked with zeros."""
-    return struct.pack("!BBQ", 0x82, 0x80 | 127, len(payload)) + bytes(4) + payload
+    size = len(payload)
+    long = struct.pack("!BBQ", 0x82, 0x80 | 127, size)
+    head = long if size >= 1 << 16 else bytes((0x82, 0x80 | size))
+    return head + bytes(4) + payload
 
 
 # -- Readers that stopped
@@ -161,20 +162,27 @@ async def test_nonsense_is_refused(serve: Serve, head: bytes) -> None:
         assert (await ended(reader)).startswith(b"HTTP/1.1 400")
 
 
-@pytest.mark.parametrize(
-    "header", ["Content-Length: 100000000", "Transfer-Encoding: chunked"], ids=["length", "chunks"]
-)
-async def test_too_large_a_body_is_refused_while_it_comes(serve: Serve, header: str) -> None:
+async def test_too_large_a_body_is_refused_by_its_length(serve: Serve) -> None:
     server = serve("--max-body", "100000")
     reader, writer = await server.connect()
     async with closing(writer):
-        writer.write(request_head("POST", "/body", header))
-        piece = b"a" * 50_000
-        sent = await written(writer, b"%x\r\n%s\r\n" % (len(piece), piece), 2000)
+        writer.write(
+            request_head("POST", "/body", "Content-Length: 100001", "Expect: 100-continue")
+        )
         assert (await ended(reader)).startswith(b"HTTP/1.1 413")
-    assert sent < 100_000_000 or header.startswith("Transfer")
     stats = await server.stats()
     assert (stats["refused_bodies"], stats["requests"]) == (1, 1)
+
+
+async def test_too_large_a_body_is_refused_while_it_comes(serve: Serve) -> None:
+    server = serve("--max-body", "100000")
+    reader, writer = await server.connect()
+    async with closing(writer):
+        writer.write(request_head("POST", "/body", "Transfer-Encoding: chunked"))
+        piece = b"a" * 60_000
+        writer.write(b"%x\r\n%s\r\n" % (len(piece), piece) * 2)
+        assert (await ended(reader)).startswith(b"HTTP/1.1 413")
+    assert (await server.stats())["refused_bodies"] == 1
 
 
 async def test_a_body_at_the_limit_arrives(serve: Serve) -> None:
@@ -237,8 +245,7 @@ async def test_many_small_messages_are_bounded_too(serve: Serve) -> None:
     async with closing(writer):
         writer.write(upgrade_head("/deaf"))
         await reader.readuntil(b"\r\n\r\n")
-        sent = await written(writer, masked_frame(b"x") * 1000, 4000)
-        assert sent < 4_000_000 * len(masked_frame(b"x"))
+        await written(writer, masked_frame(b"x") * 1000, 4000)
         await server.request("/release")
         state = await server.until(lambda state: state["seen"].get("received", 0) >= 1000)
         assert state["seen"]["received bytes"] == state["seen"]["received"]

@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+from django.contrib import admin
+
+from console.pages import TenantAdmin
+from inference.models import ReplayKey
+
+
+@admin.register(ReplayKey)
+class ReplayKeyPages(TenantAdmin):
+    """Which generation answers a request that comes again, and for how long."""
+
+    list_display = ("generation_id", "principal", "expires_at")
+    search_fields = ("generation_id", "principal")
+    show_full_result_count = False
+    ordering = ("-expires_at",)
+    fields = ("generation_id", "principal", "expires_at")
+    private_fields = ("key_digest", "body_digest")
