@@ -5,13 +5,19 @@ real Redis and the real database, for tests that choose every interleaving thems
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from inference import control, queue, redis_keys, registry, token_log
-from inference.engine.protocol import Capabilities, Delta, EngineRequest, FinishReason, Load
+from inference.engine.protocol import (
+    Capabilities,
+    Delta,
+    EngineRequest,
+    FinishReason,
+    Load,
+    Sampling,
+)
 from inference.host.runner import Runner
 from inference.host.settler import Settler
 from inference.host.writer import LogWriter
@@ -44,7 +50,7 @@ class _Submitted:
 
 
 class SteppedEngine:
-    """Makes tokens when told to step, many in one delta if told so. made: all that it handed out."""
+    """Makes tokens when told to step, several in one delta if told so. made: all handed out."""
 
     def __init__(self, *, hold: bool) -> None:
         self.capabilities = Capabilities(hold=hold, restore=True)
@@ -162,11 +168,16 @@ class Connection:
         """How far the platform may believe this client to be."""
         return self._answer._reader.consumed
 
+    @property
+    def given(self) -> int:
+        """How far it was sent something, arrived or not."""
+        return self._answer._reader.given
+
     async def read(self, *, within_s: float) -> bool:
         """Take the next frame, if one comes. Reads on next time where it waits now."""
         if self.final is not None:
             return False
-        self._next = self._next or asyncio.create_task(anext(self._frames, None))  # type: ignore[arg-type]
+        self._next = self._next or asyncio.create_task(anext(self._frames, None))
         await asyncio.wait([self._next], timeout=within_s)
         if not self._next.done():
             return False
@@ -285,17 +296,15 @@ async def ended(tasks: list[asyncio.Task[Any]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def soon(check: Coroutine[Any, Any, bool] | Any, *, what: str) -> None:
-    """Until `check()` is true. Raises TimeoutError."""
-    with contextlib.suppress(asyncio.CancelledError):
-        async with asyncio.timeout(20):
+async def soon(check: Callable[[], Awaitable[bool]], *, what: str) -> None:
+    """Until `check` says so. Raises AssertionError when that takes far too long."""
+    try:
+        async with asyncio.timeout(30):
             while not await check():
                 await asyncio.sleep(0.005)
-            return
-    raise AssertionError(f"not within 20 s: {what}")
+    except TimeoutError:
+        raise AssertionError(f"Not within 30 s: {what}") from None
 
 
 def _engine_request(tokens: int) -> EngineRequest:
-    from inference.engine.protocol import Sampling
-
     return EngineRequest(new_id("gen"), [1, 2, 3], Sampling(max_tokens=tokens), "ten_a")

@@ -1,6 +1,7 @@
 """Whatever the order in which tokens are made, written, read and acknowledged, clients leave and
-come back, processes die and deploy: no reader loses a token, gets one twice or out of order; nothing
-runs further ahead of its reader than its mark; the answer ends and is billed once, for what was made.
+come back, processes die and deploy: no reader loses a token, gets one twice or out of order;
+nothing runs further ahead of its reader than its mark; the answer ends and is billed once, for what
+was made.
 """
 
 from __future__ import annotations
@@ -50,31 +51,20 @@ class Streams(RuleBasedStateMachine):
         # Where clients that left would go on.
         self.places = [0]
         self.furthest = 0
-        self.cancelled = False
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        import time,sys  # DEBUG
-        t=time.time()  # DEBUG
-        try:  # DEBUG
-            async def limited():  # DEBUG
-                try:  # DEBUG
-                    async with asyncio.timeout(30):  # DEBUG
-                        return await work  # DEBUG
-                except TimeoutError:  # DEBUG
-                    for task in asyncio.all_tasks(): task.print_stack(file=sys.stderr)  # DEBUG
-                    raise  # DEBUG
-            return self.loop.run(limited())
-        finally:  # DEBUG
-            if time.time()-t>0.3: print("SLOW", work.__qualname__, sys._getframe(1).f_code.co_name, time.time()-t, file=sys.stderr, flush=True)  # DEBUG
+        return self.loop.run(work)
 
     @initialize(
-        tokens=st.integers(1, 40),
-        mark=st.integers(1, 12),
+        tokens=st.integers(1, 60),
+        mark=st.integers(1, 8),
         policy=st.sampled_from(["hold", "hold", "hold", "finish", "cancel"]),
-        hold=st.booleans(),
+        hold=st.sampled_from([True, True, False]),
     )
     def begin(self, tokens: int, mark: int, policy: str, hold: bool) -> None:
-        self.policy = policy
+        # What an engine that can't hold has made, nobody can take back.
+        self.has_credit = hold and policy != "finish"
+        self.may_be_cancelled = policy == "cancel"
 
         async def work() -> None:
             self.river = River(client(), tokens=tokens, mark=mark, policy=policy, hold=hold)
@@ -85,18 +75,19 @@ class Streams(RuleBasedStateMachine):
 
     # -- Engines and their hosts
 
-    @rule(number=NUMBERS, steps=st.integers(1, 6), tokens=st.integers(1, LARGEST_STEP))
+    @rule(number=NUMBERS, steps=st.integers(1, 8), tokens=st.integers(1, LARGEST_STEP))
     def step(self, number: int, steps: int, tokens: int) -> None:
+        """A host takes what waits, and its engine makes tokens of everything that it runs."""
+
         async def work() -> None:
+            host = self.river.hosts[number % 2]
+            await host.take()
             for _ in range(steps):
-                self.river.hosts[number % 2].engine.step(tokens)
                 await asyncio.sleep(0.002)
+                host.engine.step(tokens)
+            await asyncio.sleep(0.002)
 
         self.run(work())
-
-    @rule(number=NUMBERS)
-    def take(self, number: int) -> None:
-        self.run(self.river.hosts[number % 2].take())
 
     @rule(number=NUMBERS)
     def deploy_host(self, number: int) -> None:
@@ -150,7 +141,7 @@ class Streams(RuleBasedStateMachine):
         async def work() -> None:
             one = self._one(which)
             one.acknowledge(max(0, one.seq + off_by))
-            assert one.consumed <= one.seq
+            assert one.consumed <= one.given
 
         self.run(work())
 
@@ -189,7 +180,7 @@ class Streams(RuleBasedStateMachine):
     @rule(really=st.sampled_from([False, False, False, True]))
     def cancel(self, really: bool) -> None:
         if really:
-            self.cancelled = True
+            self.may_be_cancelled = True
             self.run(generations.cancel(self.river.admitted, SystemClock()))
 
     # -- What always holds
@@ -204,13 +195,11 @@ class Streams(RuleBasedStateMachine):
 
     def _is_within_credit(self) -> None:
         self.furthest = max([self.furthest, *(one.consumed for one in self.connections)])
-        if self.policy != "finish":
+        if self.has_credit:
             made = self.run(self.river.made())
             assert made <= self.furthest + self.river.mark + LARGEST_STEP, (made, self.furthest)
 
     def teardown(self) -> None:
-        import time,sys  # DEBUG
-        print("TEARDOWN", time.time(), file=sys.stderr, flush=True)  # DEBUG
         try:
             if hasattr(self, "river"):
                 self._finish()
@@ -248,8 +237,9 @@ class Streams(RuleBasedStateMachine):
         assert self.settled.count(found.id) == 1
         assert {one.seq for one in self.connections} == {made}
         assert clients[0].final == clients[1].final
-        ends_early = self.cancelled or self.policy == "cancel"
-        assert found.state == "finished" or (ends_early and found.state == "cancelled"), found
+        assert found.state == "finished" or (
+            self.may_be_cancelled and found.state == "cancelled"
+        ), found
         if found.state == "finished":
             assert made == self.river.tokens
 
@@ -267,15 +257,16 @@ def test_every_reader_gets_every_token_once_whatever_happens(
     Streams.records = records
     Streams.settled = []
     listeners.append(lambda generation, _outcome: Streams.settled.append(generation.id))
-    Streams.reading_from = staticmethod(  # type: ignore[assignment]
+    Streams.reading_from = staticmethod(
         lambda relay: monkeypatch.setattr(answer, "relay", lambda: relay)
     )
     run_state_machine_as_test(
         Streams,
         settings=settings(
-            max_examples=int(__import__("os").environ.get("EX", "40")), phases=[__import__("hypothesis").Phase.generate],
+            max_examples=50,
             stateful_step_count=25,
             deadline=None,
+            report_multiple_bugs=False,
             suppress_health_check=list(HealthCheck),
         ),
     )
