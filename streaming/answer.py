@@ -44,18 +44,18 @@ class Frame:
 def fold(entries: list[LogEntry], *, behind: int) -> Frame:
     """One frame of a batch of entries, for a reader that has the answer up to `behind` tokens."""
     text, started, final, missed = [], False, None, 0
-    for entry in (logged.entry for logged in entries):
-        if isinstance(entry, Tokens):
-            missed += max(0, entry.seq - len(entry.token_ids) - behind)
-            behind = entry.seq
+    for logged in entries:
+        entry, (seq, _) = logged.entry, logged.position
+        begins = seq - len(entry.token_ids) if isinstance(entry, Tokens) else seq
+        missed += max(0, begins - behind)
+        behind = seq
         if isinstance(entry, Tokens | Finished):
             text.append(entry.text)
         if isinstance(entry, Started):
             started = True
         if isinstance(entry, Finished | Failed):
             final = entry
-    seq, _ = entries[-1].position
-    return Frame(seq, "".join(text), missed, started, final)
+    return Frame(behind, "".join(text), missed, started, final)
 
 
 class Answer:
@@ -103,6 +103,7 @@ class Answer:
         while not self._reader.has_room:
             self._moved.clear()
             with contextlib.suppress(TimeoutError):
+                # Not `wait_for`: before Python 3.12 that may swallow a cancellation.
                 async with asyncio.timeout(ROOM_POLL_S):
                     await self._moved.wait()
             self._drain.check()

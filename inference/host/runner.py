@@ -227,8 +227,11 @@ class Runner:
 
     async def _stream(self, run: Run) -> Suspended | Final:
         run.cancelled |= run.id in self._cancelled_early
+        await self._credit(run)
         if run.cancelled:
             return run.finished("cancelled")
+        if run.suspending:
+            return run.suspended(run.suspending)
         deltas = self._deltas(run)
         async with contextlib.aclosing(deltas):
             async for delta in deltas:
@@ -276,8 +279,18 @@ class Runner:
         if self._engine.capabilities.hold:
             await self._engine.hold(run.id)
             return
+        await self._wait_outside(run)
+
+    async def _credit(self, run: Run) -> None:
+        """One that comes back to a reader without room has nothing to do in the engine yet."""
+        if run.flow.must_hold(run.tail.seq):
+            run.flow.held = True
+            await self._wait_outside(run)
+
+    async def _wait_outside(self, run: Run) -> None:
         run.go_on.clear()
-        await run.go_on.wait()
+        if not (run.cancelled or run.suspending):
+            await run.go_on.wait()
 
     async def _go_on_if_it_may(self, run: Run) -> None:
         if not run.flow.may_go_on(run.tail.seq):

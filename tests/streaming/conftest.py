@@ -7,8 +7,11 @@ from django.test import Client
 from pytest_django.live_server_helper import LiveServer
 
 from tests.chromium import chromium
+from tests.inference.conftest import listeners, records
 from tests.streaming.chat_page import Chat, complaint, with_policy
 from tests.tenants.worlds import World, world
+
+__all__ = ["listeners", "records"]
 
 
 @pytest.fixture
