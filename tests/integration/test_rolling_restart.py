@@ -195,7 +195,11 @@ async def test_half_sent_requests_are_answered_or_given_up_with_the_grace(up: Su
             assert await asyncio.wait_for(reader.read(), 60) == b""
         writer.close()
     # Each has left in order, and another has come.
+    await asyncio.to_thread(wait_until, lambda: came_back(up, before), what="others have come")
     for name in ("web", "web-2"):
         assert f"{name} ended with code 0" in up.up.output()
-    while set(await asyncio.to_thread(up.pids, "web")) & set(before):
-        await asyncio.sleep(0.1)
+
+
+def came_back(up: Supervised, before: list[int]) -> bool:
+    after = up.pids("web")
+    return len(after) == len(before) and not set(after) & set(before)
