@@ -211,7 +211,10 @@ async def test_a_quiet_log_gives_its_readers_a_sign(
 ) -> None:
     monkeypatch.setattr(relaying, "CHECK_S", 0.02)
     log = follow(relay, writer)
-    assert [type(each.entry) for each in await anext(log)][-1] is Started
+    # On a busy machine quiet may come before, and between, the two entries that are there.
+    arrived: list[LogEntry] = []
+    while not arrived or not isinstance(arrived[-1].entry, Started):
+        arrived += await anext(log)
     assert await anext(log) == []
     assert await anext(log) == []
     await writer.write(1, last=True)
