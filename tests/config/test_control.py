@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +50,11 @@ class Asked(Operations):
 
 
 @pytest.fixture
-def folder() -> Path:
+def folder() -> Iterator[Path]:
     """A private folder with a short path, as the sockets' one is."""
-    return folders.short("nehir-control-")
+    made = folders.short("nehir-control-")
+    yield made
+    shutil.rmtree(made)
 
 
 @pytest.fixture
