@@ -45,4 +45,4 @@ def test_a_request_made_while_loading_waits_and_is_answered(loading: Loading) ->
     )
     # It waited for long enough to be told that it does, before any of the answer came.
     assert comments
-    assert loading.lines[1] == ": waiting"
+    assert loading.lines[1] == ": queued position=1"

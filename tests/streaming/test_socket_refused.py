@@ -14,6 +14,8 @@ from tenants.principal import Principal
 MEMBER = Principal("ten_a", "user", "7")
 
 
+# Channels looks after old connections of the database around every message.
+@pytest.mark.django_db(transaction=True)
 async def test_a_socket_beyond_the_queue_is_told_why_and_to_try_again_later(
     redis: Client, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
