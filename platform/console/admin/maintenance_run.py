@@ -47,4 +47,6 @@ class MaintenanceRunPages(OperatorAdmin):
 
     @display(description=_("dealt with"))  # type: ignore[untyped-decorator]
     def dealt_with(self, obj: Any) -> str:
-        return ", ".join(f"{KINDS.get(kind, kind)}: {count}" for kind, count in obj.counts.items())
+        # PostgreSQL keeps no order of keys.
+        counts = sorted(obj.counts.items())
+        return ", ".join(f"{KINDS.get(kind, kind)}: {count}" for kind, count in counts)
