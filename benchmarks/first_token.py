@@ -12,6 +12,7 @@ import argparse
 import sys
 import time
 from pathlib import Path
+from statistics import median
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -45,6 +46,7 @@ def main() -> None:
             )
             print(f"\n{concurrency} at a time, {rounds * concurrency} requests each")
             print(table(ours, theirs))
+            print(f"first token, the middle one of the pairs' differences: {paired(ours, theirs)}")
 
 
 def compare(
@@ -73,6 +75,17 @@ def body(server: Server, name: str, tokens: int) -> dict[str, object]:
         "stream": True,
         "stream_options": {"include_usage": True},
     }
+
+
+def paired(ours: list[Result], theirs: list[Result]) -> str:
+    """Pairs were asked the same within seconds, so that what else the machine does weighs on both
+    alike.
+    """
+    middles = [
+        (median(mine.first_ms), median(other.first_ms))
+        for mine, other in zip(ours, theirs, strict=True)
+    ]
+    return f"{median(mine - other for mine, other in middles):+.1f} ms"
 
 
 def table(ours: list[Result], theirs: list[Result]) -> Table:

@@ -57,6 +57,8 @@ def platform(engine: str, **settings: str) -> Iterator[Server]:
 @contextlib.contextmanager
 def bare_vllm() -> Iterator[Server]:
     """vLLM's own OpenAI server on the same model, with the arguments that the platform gives it."""
+    prepare = [sys.executable, str(ROOT / "manage.py"), "prepare_model"]
+    subprocess.run(prepare, env=os.environ | {"NEHIR_MODELS": str(models())}, check=True)
     port = _free_port()
     url = f"http://127.0.0.1:{port}"
     command = [

@@ -35,27 +35,3 @@ async def run(
         return await redis.evalsha(_digest(name, folder), len(keys), *keys, *args)
     except NoScriptError:
         return await redis.eval(_source(name, folder), len(keys), *keys, *args)
-
-
-async def run_each(
-    redis: Client, name: str, calls: Sequence[tuple[Sequence[str], Sequence[Any]]]
-) -> list[Any]:
-    """The same script once for each (keys, args), in order, in one round trip.
-
-    One transaction, so that a script that is not loaded yet fails for all calls or none, and can be
-    sent again.
-    """
-    try:
-        return await _run_each(redis, name, calls)
-    except NoScriptError:
-        await redis.script_load(_source(name, FOLDER))
-        return await _run_each(redis, name, calls)
-
-
-async def _run_each(
-    redis: Client, name: str, calls: Sequence[tuple[Sequence[str], Sequence[Any]]]
-) -> list[Any]:
-    pipeline = redis.pipeline(transaction=True)
-    for keys, args in calls:
-        pipeline.evalsha(_digest(name, FOLDER), len(keys), *keys, *args)
-    return list(await pipeline.execute())

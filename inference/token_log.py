@@ -78,32 +78,29 @@ class Write:
 
 
 async def append(redis: Client, incarnation: str, writes: Sequence[Write]) -> list[bool]:
-    """Append in one pipelined round trip; for each, whether the lease still held.
+    """Append in one round trip; for each, whether the lease still held.
 
     An entry that ends the writer's part gives the lease up: a last one closes the log, which then
     expires after `LOG_TTL_S`; one that suspends keeps it for as long as a checkpoint is kept.
     """
-    calls = [(_keys(write), _arguments(incarnation, write.entry)) for write in writes]
-    return [reply == 1 for reply in await scripts.run_each(redis, "append", calls)]
+    keys: list[str] = []
+    args: list[str | bytes | int] = [incarnation, settings.LOG_MAX_ENTRIES]
+    for write in writes:
+        keys.append(redis_keys.lease(write.generation_id))
+        keys.append(redis_keys.log(write.tenant_id, write.generation_id))
+        args += _arguments(write.entry)
+    return [reply == 1 for reply in await scripts.run(redis, "append", keys, args)]
 
 
-def _keys(write: Write) -> list[str]:
-    return [
-        redis_keys.lease(write.generation_id),
-        redis_keys.log(write.tenant_id, write.generation_id),
-    ]
-
-
-def _arguments(incarnation: str, entry: Tokens | Suspended | Final) -> list[str | bytes | int]:
+def _arguments(entry: Tokens | Suspended | Final) -> list[str | bytes | int]:
+    """Id in the stream, entry, how long the log lives from here, what its lease then says."""
     encoded = messages.encode(entry)
-    kept = settings.LOG_MAX_ENTRIES
     if isinstance(entry, Tokens):
         # However long it streams, its log outlives its next pause.
-        return [incarnation, f"{entry.seq}-0", encoded, kept, settings.LOG_TTL_S, ""]
+        return [f"{entry.seq}-0", encoded, settings.LOG_TTL_S, ""]
     if isinstance(entry, Suspended):
-        ttl_s = settings.CHECKPOINT_TTL_S
-        return [incarnation, f"{entry.seq}-*", encoded, kept, ttl_s, "suspended"]
-    return [incarnation, f"{entry.seq}-*", encoded, kept, settings.LOG_TTL_S, "closed"]
+        return [f"{entry.seq}-*", encoded, settings.CHECKPOINT_TTL_S, "suspended"]
+    return [f"{entry.seq}-*", encoded, settings.LOG_TTL_S, "closed"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,6 +112,7 @@ class EngineHost:
             await self._runner.stop()
             settled = await self._settler.drain(timeout_s=SETTLE_GRACE_S)
             await _end(keeping)
+            self._runner.count_tokens()
             await self._leave(settled)
 
     async def _announce_loading(self) -> None:
@@ -144,6 +145,7 @@ class EngineHost:
         """As often as it takes to be heard of, and at once when it begins to leave."""
         while True:
             await self._engine.health()
+            self._runner.count_tokens()
             load = self._engine.load()
             record = msgspec.structs.replace(
                 self._record,
@@ -163,7 +165,8 @@ class EngineHost:
                 await asyncio.sleep(pause_s)
                 continue
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._draining.wait(), pause_s)
+                async with asyncio.timeout(pause_s):
+                    await self._draining.wait()
 
     async def _leave(self, settled: bool) -> None:
         """Without a trace if all is settled; else whoever looks after lost replicas settles the
@@ -179,8 +182,12 @@ class EngineHost:
     async def _pull(self) -> None:
         """Take requests until it drains."""
         release_id, incarnation = self._record.release_id, self._record.incarnation
+        adopt_at = 0.0
         while await self._room():
             with _outage_logged("pulling"):
+                if (now := asyncio.get_running_loop().time()) >= adopt_at:
+                    adopt_at = now + BLOCK_S
+                    await self._adopt()
                 if request := await queue.claim(self._redis, release_id, incarnation):
                     self._runner.start(request)
                     # Let the engine see it, so that its load counts for the next.
@@ -191,6 +198,17 @@ class EngineHost:
             await asyncio.sleep(OUTAGE_PAUSE_S)
         with _outage_logged("leaving the queue"):
             await queue.ring(self._redis, release_id)
+
+    async def _adopt(self) -> None:
+        """Run what Redis has given to this host in a reply that got lost, as in a stall of Redis.
+
+        Only between claims: one on its way looks the same.
+        """
+        for request in await registry.unsettled(self._redis, self._record.incarnation):
+            generation_id = request.generation_id
+            if generation_id not in self._runner and generation_id not in self._settler:
+                log.warning("%s was given here and never started.", generation_id)
+                self._runner.start(request)
 
     async def _room(self) -> bool:
         """Wait for room; False when nothing is to be taken any more."""

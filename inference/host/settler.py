@@ -33,8 +33,14 @@ class Settler:
         self._clock = clock
         self._outcomes: asyncio.Queue[tuple[Ended, datetime]] = asyncio.Queue()
         self._settled: asyncio.Queue[Ended] = asyncio.Queue()
+        # Ended, and in the running set still; what can't be settled stays there.
+        self._open: set[str] = set()
+
+    def __contains__(self, generation_id: str) -> bool:
+        return generation_id in self._open
 
     def put(self, ended: Ended) -> None:
+        self._open.add(ended.generation_id)
         self._outcomes.put_nowait((ended, self._clock.now()))
 
     async def run(self) -> None:
@@ -106,6 +112,7 @@ class Settler:
                 log.warning("Redis is away, noting what is settled waits: %s", error)
                 await asyncio.sleep(pause_s)
             else:
+                self._open.discard(outcome.generation_id)
                 return
 
 

@@ -18,6 +18,7 @@ from inference.services.settlement import Outcome, settle
 from kernel.clock import Clock
 from kernel.database import database
 from kernel.errors import NotFound, PlatformError
+from kernel.ids import is_id
 from kernel.redis import client
 from tenants import scope
 from tenants.principal import Principal
@@ -84,12 +85,18 @@ async def find(principal: Principal, generation_id: str) -> Admitted:
 
 def record_of(principal: Principal, generation_id: str) -> Generation:
     """Raises NotFound for a generation that is not the principal's own."""
+    if not is_id(generation_id):
+        raise _no_such()
     with scope.tenant(principal.tenant_id):
         own = Generation.objects.select_related("route")
         found: Generation | None = own.filter(id=generation_id, principal=principal.name).first()
     if found is None:
-        raise NotFound("There is no such generation.", code="generation_not_found")
+        raise _no_such()
     return found
+
+
+def _no_such() -> NotFound:
+    return NotFound("There is no such generation.", code="generation_not_found")
 
 
 async def cancel(admitted: Admitted, clock: Clock) -> None:

@@ -6,12 +6,23 @@ Source of the layout: the ULID specification, 48 bits of milliseconds and 80 ran
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 LENGTH = 26
 MAX_LENGTH = 32
+
+
+WELL_FORMED = re.compile(r"[a-z]+_[0-9a-z]{1,28}")
+
+
+def is_id(text: str) -> bool:
+    """Whether a text could be an id of ours: what could not must never reach the database, which
+    does not even look for some characters.
+    """
+    return WELL_FORMED.fullmatch(text) is not None
 
 
 def new_id(prefix: str) -> str:

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from pytest_django.fixtures import Settings
+from redis.exceptions import ConnectionError as RedisAway
 
 from inference import control, queue, redis_keys, registry
 from inference.engine.fake import FakeEngine
@@ -136,17 +137,43 @@ async def test_stopped_it_leaves_nothing_but_what_waits(redis: Client, records: 
 
 
 async def test_a_claim_that_was_on_its_way_when_it_stopped_is_not_forgotten(
-    redis: Client, records: Records
+    redis: Client, records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    async def too_late(_host: EngineHost) -> None:
+        """It stops before it looks for what it was given without hearing of it."""
+
+    monkeypatch.setattr(EngineHost, "_adopt", too_late)
     async with hosting(quick(), redis) as task:
         incarnation = (await replica(redis)).incarnation
         late = await queued(redis, records)
         await ended(records, late)
+        while await redis.exists(redis_keys.running(incarnation)):
+            await asyncio.sleep(0.005)
         # As if Redis had given it out and the reply had not arrived.
         await redis.hset(redis_keys.running(incarnation), late.generation_id, encode(late))
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert await registry.lost(redis) == {incarnation}
+
+
+async def test_a_request_whose_claim_got_lost_on_its_way_here_is_run_all_the_same(
+    redis: Client, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim, lost = queue.claim, []
+
+    async def unheard(redis: Client, release_id: str, incarnation: str) -> QueuedRequest | None:
+        taken = await claim(redis, release_id, incarnation)
+        if taken is not None and not lost:
+            lost.append(taken)
+            raise RedisAway("the connection broke before the reply")
+        return taken
+
+    monkeypatch.setattr(queue, "claim", unheard)
+    async with hosting(quick(), redis):
+        first = await queued(redis, records)
+        second = await queued(redis, records)
+        assert [(await ended(records, each)).state for each in (first, second)] == ["finished"] * 2
+    assert lost == [first]
 
 
 @pytest.mark.parametrize("answering", [True, False])

@@ -56,8 +56,8 @@ class Control:
     async def _asked(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # An asker that leaves, or reads nothing, must not hold up what it has asked for.
         try:
-            async with self._askers:
-                line = await asyncio.wait_for(reader.readline(), REQUEST_TIMEOUT_S)
+            async with self._askers, asyncio.timeout(REQUEST_TIMEOUT_S):
+                line = await reader.readline()
             request = messages.decode_request.decode(line)
         except (TimeoutError, ValueError, msgspec.DecodeError):
             _write(writer, End(error="That is no request of this version of Nehir."))

@@ -133,7 +133,8 @@ class Supervisor:
                 return
             self._report(child.service, status, delay_s)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(child.stopping.wait(), delay_s)
+                async with asyncio.timeout(delay_s):
+                    await child.stopping.wait()
 
     async def _run(self, child: Child) -> int:
         """One run from start to end. The exit status; 127 if the program can't be started."""

@@ -2,7 +2,8 @@
 further than its application receives, and SIGTERM breaks nothing that can still end well.
 
 `python -m web.backpressure` takes Daphne's options and those of `command.py`. Knows nothing of the
-project it stands in, and no Django: it is meant to be of use to Daphne itself.
+project it stands in, and no Django: it is meant to be of use to Daphne itself. POSIX; the
+stall limit sees most on Linux.
 
 What an application sees beyond Daphne:
 - `send` returns when the reader has room, and raises `ClientGone`, a ConnectionResetError, once it

@@ -12,6 +12,9 @@ from .connection import Connection, socket_of
 # How long a refused client may go on sending before it is cut off: closing at once would reset the
 # connection, and many clients then never see the answer.
 LINGER_S = 2.0
+# Who has just got an answer may send its next request at once, and must not find the connection
+# closed by a drain that has begun meanwhile: it is told with that one's answer.
+KEPT_S = 1.0
 
 
 class FlowChannel(HTTPChannel):  # type: ignore[misc]
@@ -20,6 +23,7 @@ class FlowChannel(HTTPChannel):  # type: ignore[misc]
     """
 
     connection: Connection
+    persistent: bool
     _refused = False
     _received_requests = 0
     _read_ahead_bytes = 0
@@ -31,6 +35,7 @@ class FlowChannel(HTTPChannel):  # type: ignore[misc]
     def connectionMade(self) -> None:
         self.server = self.factory.server
         self.connection = self.server.opened(socket_of(self.transport), self)
+        self._idle_since = self.server.now()
         super().connectionMade()
         if self.server.is_full:
             self.server.counters.refused_connections += 1
@@ -98,9 +103,12 @@ class FlowChannel(HTTPChannel):  # type: ignore[misc]
         return True
 
     def requestDone(self, request: Any) -> None:
-        if self.server.draining and not any(self._dataBuffer):
+        if self.server.draining and self.persistent and not any(self._dataBuffer):
+            # Too late to say in its headers that this answer was the last.
+            self.connection.end_with_output()
             self.persistent = False
         self._read_ahead_bytes = 0
+        self._idle_since = self.server.now()
         super().requestDone(request)
 
     def pauseProducing(self) -> None:
@@ -159,6 +167,10 @@ class FlowChannel(HTTPChannel):  # type: ignore[misc]
     @property
     def idle(self) -> bool:
         return not self.requests and not self._buffer and not self._refused
+
+    def may_close(self, now: float) -> bool:
+        """Whether nothing is lost if a drain ends this connection."""
+        return self.idle and now - self._idle_since >= KEPT_S
 
     def check(self, now: float) -> None:
         """Cut a request that comes in too slowly."""

@@ -76,6 +76,14 @@ class Connection:
     def abort(self) -> None:
         self.transport.abortConnection()
 
+    def end_with_output(self) -> None:
+        """Let what waits to be sent and the connection's end, which must follow, travel together: a
+        client that sees the one sees the other, and sends no request in between.
+        """
+        if self.transport.socket.family != socket.AF_UNIX and hasattr(socket, "TCP_CORK"):
+            with contextlib.suppress(OSError):
+                self.transport.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+
     def closed(self) -> None:
         self.gate.stopProducing()
         del self.transport.writeSomeData  # else the two keep each other alive

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .server import FlowServer
 
-# Requests already on their way to an idle connection when the drain begins are still served.
+# Requests already on their way to an idle connection when the drain begins are still served; later
+# ones where a connection has just become idle. How often that is looked at.
 SETTLE_S = 0.1
 
 
@@ -61,18 +62,26 @@ class Drain:
 
     async def _run(self) -> None:
         options = self._server.options
-        await asyncio.sleep(min(SETTLE_S, options.drain_grace_s))
-        self._server.close_idle()
-        if not await self._emptied(options.drain_grace_s):
-            self._server.end_all()
-            if not await self._emptied(options.cancel_grace_s):
-                self._server.leave_behind()
-        self._server.stop()
+        closing = asyncio.get_running_loop().create_task(self._close_idle())
+        try:
+            if not await self._emptied(options.drain_grace_s):
+                self._server.end_all()
+                if not await self._emptied(options.cancel_grace_s):
+                    self._server.leave_behind()
+        finally:
+            closing.cancel()
+            self._server.stop()
+
+    async def _close_idle(self) -> None:
+        while True:
+            await asyncio.sleep(SETTLE_S)
+            self._server.close_idle()
 
     async def _emptied(self, timeout_s: float) -> bool:
         self.note_departure()
         try:
-            await asyncio.wait_for(self._empty.wait(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await self._empty.wait()
         except TimeoutError:
             return False
         return True

@@ -248,8 +248,9 @@ class FlowServer(Server):  # type: ignore[misc]
         self.ports.clear()
 
     def close_idle(self) -> None:
+        now = self.now()
         for connection in list(self.flows.values()):
-            if isinstance(connection.holder, FlowChannel) and connection.holder.idle:
+            if isinstance(connection.holder, FlowChannel) and connection.holder.may_close(now):
                 connection.holder.loseConnection()
 
     def end_all(self) -> None:

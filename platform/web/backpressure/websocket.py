@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import struct
 from collections.abc import Iterator
 from typing import Any
@@ -181,11 +180,7 @@ class FlowWebSocket(WebSocketProtocol):  # type: ignore[misc]
                 del self.handshake_deferred
                 deferred.errback(ConnectionDeny(code=500, reason="Internal server error"))
         elif self.state == self.STATE_OPEN:
-            cancelled = isinstance(error, asyncio.CancelledError)
-            if self.server.draining and cancelled:
-                self.serverClose(SERVICE_RESTART, "the server restarts")
-            else:
-                self.serverClose(INTERNAL_ERROR if error else NORMAL)
+            self.serverClose(INTERNAL_ERROR if error else NORMAL)
 
     def check(self, now: float) -> None:
         """Nothing to see to: handshake and pings have their own timers."""

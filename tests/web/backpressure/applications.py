@@ -7,6 +7,7 @@ import hashlib
 import json
 import logging
 import os
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -90,13 +91,31 @@ async def flood(page: Page) -> None:
     await page.body(b"", more=False)
 
 
+async def flood_and_turns(page: Page) -> None:
+    """Many small messages, while somebody else wants the loop too."""
+    other = asyncio.create_task(count_turns())
+    await flood(page)
+    other.cancel()
+
+
+async def count_turns() -> None:
+    while True:
+        SEEN["turns"] += 1
+        await asyncio.sleep(0)
+
+
 async def after_disconnect(page: Page) -> None:
-    await page.start()
-    await page.body(b"begun")
+    """unanswered: it begins its answer only then."""
+    SEEN["waits for disconnect"] += 1
+    if "unanswered" not in page.query:
+        await page.start()
+        await page.body(b"begun")
     while (await page.receive())["type"] != "http.disconnect":
         pass
     assert (await page.receive())["type"] == "http.disconnect"
     SEEN["told of disconnect"] += 1
+    if "unanswered" in page.query:
+        await page.start()
     await page.body(b"late")
 
 
@@ -143,6 +162,7 @@ async def until_drain(page: Page) -> None:
     while not page.drain.is_set():
         await page.body(b"tick\n")
         await asyncio.sleep(0.02)
+    await asyncio.sleep(0.3)  # beyond the time in which idle connections are closed
     await page.body(b"bye\n", more=False)
 
 
@@ -157,13 +177,15 @@ async def for_ever(page: Page) -> None:
 
 
 async def stubborn(page: Page) -> None:
+    """Ignores its cancellation, and keeps a thread that would be waited for at exit."""
+    thread = asyncio.get_running_loop().run_in_executor(None, time.sleep, 1000)
     await page.start()
     await page.body(b"begun\n")
     while True:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            logger.warning("cancelled and goes on")
+            logger.warning("cancelled and goes on, %s", thread)
 
 
 async def hello(page: Page) -> None:
@@ -207,6 +229,7 @@ async def ws_deaf(page: Page) -> None:
     """Receives nothing until released, then counts."""
     await accept(page)
     await RELEASED.wait()
+    SEEN["queued"] = len(page.receive.__self__._messages)
     while (message := await page.receive())["type"] == "websocket.receive":
         SEEN["received"] += 1
         SEEN["received bytes"] += len(message.get("bytes") or message.get("text") or "")
@@ -228,6 +251,8 @@ async def ws_interrupted(page: Page) -> None:
     await page.receive()
     sending.cancel()
     await asyncio.wait([sending])
+    if "goes_on" in page.query:
+        await ws_send(page, "another message")
     await ws_close(page, 4401, "cut")
 
 
@@ -269,6 +294,7 @@ PAGES = {
     "/state": state,
     "/release": release,
     "/flood": flood,
+    "/flood-and-turns": flood_and_turns,
     "/after-disconnect": after_disconnect,
     "/body": measure_body,
     "/fail": fail,

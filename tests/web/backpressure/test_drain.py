@@ -22,6 +22,7 @@ from tests.web.backpressure.served import (
     request_head,
     start_process,
 )
+from web.backpressure.channel import FlowChannel
 
 # Far beyond a test's patience: who exits did not wait for it.
 LONG_GRACE = ("--drain-grace", "1000")
@@ -88,6 +89,35 @@ async def test_a_stream_ends_itself(serve: Serve) -> None:
         answer = await ended(reader)
     assert answer.endswith(b"bye\n\r\n0\r\n\r\n")
     assert await server.exit_code() == 0
+
+
+async def test_a_stream_s_end_and_the_connection_s_come_together(serve_at: Serve) -> None:
+    """Its headers said nothing of it; a request sent between the two would be lost."""
+    server = serve_at(TCP, *LONG_GRACE)
+    with server.socket() as client:
+        client.sendall(request_head("GET", "/until-drain"))
+        answer = b""
+        while b"tick" not in answer:
+            answer += await asyncio.to_thread(client.recv, 65536)
+        server.signal()
+        while not answer.endswith(b"0\r\n\r\n"):
+            answer += await asyncio.to_thread(client.recv, 65536)
+        client.setblocking(False)
+        assert client.recv(1) == b""
+    assert await server.exit_code() == 0
+
+
+def test_a_connection_is_kept_for_a_moment_behind_an_answer() -> None:
+    class Server:
+        draining = True
+
+    channel = FlowChannel()
+    channel.server = Server()
+    channel._idle_since = 100.0
+    assert not channel.may_close(100.9)
+    assert channel.may_close(101.0)
+    channel.requests = ["one"]
+    assert not channel.may_close(200.0)
 
 
 async def test_a_stream_that_goes_on_is_cancelled_and_truncated(serve: Serve) -> None:

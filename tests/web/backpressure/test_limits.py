@@ -249,6 +249,7 @@ async def test_many_small_messages_are_bounded_too(serve: Serve) -> None:
         await server.request("/release")
         state = await server.until(lambda state: state["seen"].get("received", 0) >= 1000)
         assert state["seen"]["received bytes"] == state["seen"]["received"]
+        assert state["seen"]["queued"] == 10
 
 
 async def test_who_sends_on_without_reading_is_not_read_on(serve: Serve) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import socket
 import ssl
+import tempfile
 
 import pytest
 import websockets
@@ -70,6 +71,7 @@ async def test_the_mark_is_configurable(serve: Serve) -> None:
     with await asyncio.to_thread(never_reads, server, head):
         state = await server.settled("sent")
     assert state["stats"]["buffered_bytes"] <= 4096 + 2048
+    assert state["seen"]["sent"] < MB  # the kernel hides no more than it was allowed
 
 
 async def test_a_large_message_is_not_held_twice(serve: Serve) -> None:
@@ -126,6 +128,26 @@ async def test_a_slow_reader_holds_nobody_else_up(serve: Serve) -> None:
 async def one_byte_after_the_other(reader: asyncio.StreamReader) -> None:
     while await reader.read(1):
         await asyncio.sleep(0.2)
+
+
+async def test_a_sender_whom_nobody_blocks_shares_the_loop(serve: Serve) -> None:
+    server = serve("--high-water", "16000000")
+    _, body = await server.request("/flood-and-turns?total=2000000&piece=100&declared=1")
+    assert len(body) == 2 * MB
+    assert (await server.seen())["turns"] >= 2 * MB // 65536
+
+
+async def test_the_mark_holds_on_a_unix_socket(serve_at: Serve) -> None:
+    with tempfile.TemporaryDirectory(prefix="nehir-") as folder:  # a short path
+        path = f"{folder}/web.sock"
+        server = serve_at("tcp:{port}:interface=127.0.0.1", "-u", path)
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.connect(path)
+            sock.sendall(request_head("GET", FLOOD))
+            state = await server.settled("sent")
+            assert state["seen"]["sent"] < FEW_MB
+        server.signal()
+        assert await server.exit_code() == 0
 
 
 @pytest.mark.parametrize("query", ["piece=65536&declared=1", "piece=1000000&declared=1"])
