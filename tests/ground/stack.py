@@ -94,7 +94,10 @@ class Stack:
     def start_web(self, *options: str) -> tuple[Child, str]:
         """A web process and the URL it answers at; options: besides its stack's."""
         port = _free_port()
-        child = self.start_child("web", [*web_command("--bind", "127.0.0.1", "--port", port)])
+        *command, application = web_command("--bind", "127.0.0.1", "--port", port)
+        # Of an option that is given twice, the second counts.
+        command += [*self._web_options, *options, application]
+        child = self.start_child("web", command)
         url = f"http://127.0.0.1:{port}"
         wait_until(lambda: _answers(url, child), what="the web process answers")
         return child, url

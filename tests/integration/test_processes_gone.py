@@ -75,7 +75,8 @@ async def test_a_web_process_that_drains_sends_its_readers_elsewhere(own_stack: 
 
 
 async def test_an_engine_host_that_drains_hands_over_to_another(own_stack: OwnStack) -> None:
-    stack = own_stack(NEHIR_DRAIN_GRACE_S="1")
+    # Slow enough that the other is up before they end.
+    stack = own_stack(NEHIR_DRAIN_GRACE_S="1", NEHIR_FAKE_ITL_MS="200")
     assert stack.engine is not None
     readings = [Reading() for _ in range(8)]
     async with reader(stack) as by:
