@@ -27,15 +27,16 @@ STOP_S = 60
 
 @dataclass(frozen=True)
 class Server:
-    """Where one side of a comparison answers, and under which names."""
+    """Where one side of a comparison answers, and under which names. pid: of its first process."""
 
     url: str
     key: str
     model: str
+    pid: int
 
 
 @contextlib.contextmanager
-def platform(engine: str, **settings: str) -> Iterator[Server]:
+def platform(engine: str = "fake", **settings: str) -> Iterator[Server]:
     """Nehir as `make run` starts it, its state in a folder that is thrown away."""
     folder = Path(tempfile.mkdtemp(prefix="nehir-bench-"))
     port = _free_port()
@@ -44,12 +45,13 @@ def platform(engine: str, **settings: str) -> Iterator[Server]:
     url = f"http://127.0.0.1:{port}"
     manage = [sys.executable, str(ROOT / "manage.py")]
     try:
-        with _running([*manage, "up"], env=env, log=folder / "up.log", ready=f"{url}/readyz"):
+        up = _running([*manage, "up"], env=env, log=folder / "up.log", ready=f"{url}/readyz")
+        with up as pid:
             shown = subprocess.run(
                 [*manage, "demo", "--json"], env=env, check=True, stdout=subprocess.PIPE
             )
             key = json.loads(shown.stdout)["tenants"][0]["api_key"]
-            yield Server(url, key, "fake" if engine == "fake" else MODEL)
+            yield Server(url, key, "fake" if engine == "fake" else MODEL, pid)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -77,8 +79,8 @@ def bare_vllm() -> Iterator[Server]:
     }
     with tempfile.TemporaryDirectory(prefix="nehir-bench-") as folder:
         log = Path(folder) / "vllm.log"
-        with _running(command, env=os.environ | own, log=log, ready=f"{url}/health"):
-            yield Server(url, "none", MODEL)
+        with _running(command, env=os.environ | own, log=log, ready=f"{url}/health") as pid:
+            yield Server(url, "none", MODEL, pid)
 
 
 @contextlib.contextmanager
@@ -90,8 +92,8 @@ def plain_server(*, ttft_ms: float, itl_ms: float) -> Iterator[Server]:
     command = [sys.executable, script, str(port), str(ttft_ms), str(itl_ms)]
     with tempfile.TemporaryDirectory(prefix="nehir-bench-") as folder:
         log = Path(folder) / "plain.log"
-        with _running(command, env=dict(os.environ), log=log, ready=f"{url}/health"):
-            yield Server(url, "none", "plain")
+        with _running(command, env=dict(os.environ), log=log, ready=f"{url}/health") as pid:
+            yield Server(url, "none", "plain", pid)
 
 
 def models() -> Path:
@@ -100,7 +102,8 @@ def models() -> Path:
 
 
 @contextlib.contextmanager
-def _running(command: list[str], *, env: dict[str, str], log: Path, ready: str) -> Iterator[None]:
+def _running(command: list[str], *, env: dict[str, str], log: Path, ready: str) -> Iterator[int]:
+    """A process, once it answers at `ready`; its id."""
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,
@@ -113,7 +116,7 @@ def _running(command: list[str], *, env: dict[str, str], log: Path, ready: str) 
         )
     try:
         _wait(process, ready, log)
-        yield
+        yield process.pid
     finally:
         process.send_signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -96,7 +96,9 @@ def stack(stores: Stores) -> Iterator[Stack]:
 
 
 class OwnStack(Protocol):
-    def __call__(self, *, engine: bool = True, **settings: str) -> Stack: ...
+    def __call__(
+        self, *, engine: bool = True, web_options: Sequence[str] = (), **settings: str
+    ) -> Stack: ...
 
 
 @pytest.fixture
@@ -104,7 +106,7 @@ def own_stack(stores: Stores) -> Iterator[OwnStack]:
     """Starts a platform of the test's own, to be broken: slow enough to break it in mid-stream."""
     started: list[Stack] = []
 
-    def start(*, engine: bool = True, **settings: str) -> Stack:
+    def start(*, engine: bool = True, web_options: Sequence[str] = (), **settings: str) -> Stack:
         pace = {
             "NEHIR_FAKE_TTFT_MS": "20",
             "NEHIR_FAKE_ITL_MS": "50",
@@ -112,7 +114,7 @@ def own_stack(stores: Stores) -> Iterator[OwnStack]:
             "NEHIR_DETACH_GRACE_S": "2",
         }
         folder = folders.short("nehir-stack-")
-        started.append(Stack(folder, stores.copy(), stores.world, **pace | settings))
+        started.append(Stack(folder, stores.copy(), stores.world, web_options, **pace | settings))
         return started[-1].start(engine=engine)
 
     yield start

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 from django.conf import settings
-from django.db import transaction
 
 from inference import queue
 from inference.engine.chat_template import Message, TemplateRefused
@@ -21,7 +20,7 @@ from inference.pipeline.admission import Admission
 from inference.services import catalog, replays
 from inference.services.catalog import Target
 from inference.services.settlement import Outcome, settle
-from kernel.database import database
+from kernel.database import database, writing
 from kernel.errors import BadRequest, ContextLengthExceeded, PlatformError, Unavailable
 from kernel.redis import OUTAGE, client, unavailable
 from tenants import scope
@@ -110,7 +109,7 @@ def _high_water(admission: Admission) -> int:
 
 
 def _record(admission: Admission, target: Target) -> None:
-    with scope.tenant(admission.principal.tenant_id), transaction.atomic():
+    with scope.tenant(admission.principal.tenant_id), writing():
         if admission.identity is not None:
             replays.claim(
                 admission.identity,

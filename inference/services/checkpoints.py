@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models import Sum
 
 from inference import messages, queue, redis_keys, scripts
@@ -19,7 +18,7 @@ from inference.messages import Finished, QueuedRequest, Suspended
 from inference.models import Checkpoint, Generation, State
 from inference.services.settlement import Outcome, settle
 from kernel.clock import Clock
-from kernel.database import database
+from kernel.database import database, writing
 from kernel.redis import Client
 from tenants import scope
 
@@ -47,7 +46,7 @@ class Suspension:
 def keep(suspension: Suspension, *, now: datetime) -> None:
     """Keep it until it is read again, or for `CHECKPOINT_TTL_S`. Twice is the same as once."""
     raw = messages.encode(suspension.request)
-    with scope.tenant(suspension.tenant_id), transaction.atomic():
+    with scope.tenant(suspension.tenant_id), writing():
         open_ones = Generation.objects.filter(
             id=suspension.generation_id, state__in=(State.OPEN, State.SUSPENDED)
         )
@@ -89,7 +88,7 @@ def _kept(tenant_id: str, generation_id: str) -> tuple[QueuedRequest, datetime] 
 
 def _forget(tenant_id: str, generation_id: str, created_at: datetime) -> None:
     """Only the checkpoint that went on: it may have been suspended again meanwhile."""
-    with scope.tenant(tenant_id), transaction.atomic():
+    with scope.tenant(tenant_id), writing():
         kept = Checkpoint.objects.filter(generation_id=generation_id, created_at=created_at)
         gone, _ = kept.delete()
         if gone:

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import transaction
-
 from inference.messages import Failed, Final
 from inference.models import Checkpoint, Generation, State
+from kernel.database import writing
 from tenants import scope
 
 
@@ -48,7 +47,7 @@ def settle(outcome: Outcome, *, now: datetime) -> bool:
     """Close the generation's record. False if it was closed before, or never was: then nothing has
     changed.
     """
-    with scope.tenant(outcome.tenant_id), transaction.atomic():
+    with scope.tenant(outcome.tenant_id), writing():
         closed = Generation.objects.filter(id=outcome.generation_id, state__in=UNSETTLED).update(
             state=_state(outcome.final),
             finish_reason="" if isinstance(outcome.final, Failed) else outcome.final.finish_reason,

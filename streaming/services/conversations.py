@@ -11,10 +11,10 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import transaction
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
+from kernel.database import writing
 from kernel.errors import BadRequest, NotFound
 from streaming.models import Author, Conversation, Message
 from tenants import scope
@@ -42,7 +42,7 @@ def start(*, principal: Principal, text: str, now: datetime) -> Conversation:
     Raises BadRequest for an empty or unstorable text, NotFound for a principal that isn't a person.
     """
     _check(text)
-    with scope.tenant(principal.tenant_id), transaction.atomic():
+    with scope.tenant(principal.tenant_id), writing():
         conversation: Conversation = Conversation.objects.create(
             tenant_id=principal.tenant_id,
             user_id=_person(principal),
@@ -64,7 +64,7 @@ def add_user_message(
     unstorable text.
     """
     _check(text)
-    with scope.tenant(principal.tenant_id), transaction.atomic():
+    with scope.tenant(principal.tenant_id), writing():
         conversation = _locked(principal, conversation_id)
         if not _drop_unfinished_answer(conversation, text):
             _say(conversation, text, now)
@@ -95,7 +95,7 @@ def record_answer(
 
     False, and nothing kept, if the conversation has been deleted meanwhile.
     """
-    with scope.tenant(tenant_id), transaction.atomic():
+    with scope.tenant(tenant_id), writing():
         conversation = Conversation.objects.select_for_update().filter(id=conversation_id).first()
         if conversation is None:
             return False
@@ -125,7 +125,7 @@ def rename(
     if not title or len(title) > TITLE_MAX_LENGTH or UNSTORABLE.search(title):
         message = _("A title has 1 to {length} characters.").format(length=TITLE_MAX_LENGTH)
         raise BadRequest(message, param="title")
-    with scope.tenant(principal.tenant_id), transaction.atomic():
+    with scope.tenant(principal.tenant_id), writing():
         conversation = _locked(principal, conversation_id)
         conversation.title = title
         conversation.save(update_fields=["title"])
@@ -137,7 +137,7 @@ def delete(*, principal: Principal, conversation_id: str, now: datetime) -> None
 
     Raises NotFound for a conversation that isn't the principal's.
     """
-    with scope.tenant(principal.tenant_id), transaction.atomic():
+    with scope.tenant(principal.tenant_id), writing():
         _locked(principal, conversation_id).delete()
 
 

@@ -7,7 +7,7 @@ import socket
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,8 +41,14 @@ class Stack:
     """Valkey, engine hosts and web processes over one database. `folder` holds state and logs."""
 
     def __init__(
-        self, folder: Path, store: Store, world: Mapping[str, Any], **settings: str
+        self,
+        folder: Path,
+        store: Store,
+        world: Mapping[str, Any],
+        web_options: Sequence[str] = (),
+        **settings: str,
     ) -> None:
+        """web_options: of the web server's command; settings: environment of all processes."""
         self.folder = folder
         self.store = store
         self.release_id: str = world["release"]
@@ -51,6 +57,7 @@ class Stack:
         )
         self.valkey = Valkey(folder / "valkey.sock")
         self._env = environment(folder, store.url) | {"REDIS_URL": self.valkey.url, **settings}
+        self._web_options = web_options
         self._numbers = itertools.count(1)
         self._children: list[Child] = []
         self.engine: Child | None = None
@@ -84,10 +91,13 @@ class Stack:
             what="an engine host is ready",
         )
 
-    def start_web(self) -> tuple[Child, str]:
-        """A web process and the URL it answers at."""
+    def start_web(self, *options: str) -> tuple[Child, str]:
+        """A web process and the URL it answers at; options: besides its stack's."""
         port = _free_port()
-        child = self.start_child("web", [*web_command("--bind", "127.0.0.1", "--port", port)])
+        *command, application = web_command("--bind", "127.0.0.1", "--port", port)
+        # Of an option that is given twice, the second counts.
+        command += [*self._web_options, *options, application]
+        child = self.start_child("web", command)
         url = f"http://127.0.0.1:{port}"
         wait_until(lambda: _answers(url, child), what="the web process answers")
         return child, url

@@ -118,9 +118,8 @@ class Reader:
     ) -> Reading:
         """Ask anew, and read as far as it comes."""
         headers = {"Idempotency-Key": key} if key else {}
-        request = self._client.build_request(
-            "POST", CHAT, json=asking(stream=True, **fields), headers=headers
-        )
+        body = asking(stream=True, **{"stream_options": {"include_usage": True}} | fields)
+        request = self._client.build_request("POST", CHAT, json=body, headers=headers)
         return await self._read(request, reading or Reading())
 
     async def go_on(self, reading: Reading) -> Reading:

@@ -16,6 +16,9 @@ from .options import FlowOptions
 
 _INT = struct.Struct("i")
 
+# What Linux fills one segment up to before it is on its way.
+SEGMENT_BYTES = 64 * 1024
+
 
 class Holder(Protocol):
     """The protocol that speaks over a connection: HTTP, and WebSocket after an upgrade."""
@@ -93,10 +96,12 @@ class Connection:
         handle = self.transport.socket
         # A client may be gone by now; then nothing of this matters.
         with contextlib.suppress(OSError):
-            if handle.family != socket.AF_UNIX and hasattr(socket, "TCP_NOTSENT_LOWAT"):
+            counts_unsent = handle.family != socket.AF_UNIX and hasattr(socket, "TCP_NOTSENT_LOWAT")
+            if counts_unsent:
                 # Bounds what is unsent, not what is under way, so that long fat pipes stay full.
                 handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, size_bytes)
-            else:
+            if not counts_unsent or size_bytes < SEGMENT_BYTES:
+                # The first is looked at only between segments.
                 handle.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size_bytes)
 
     def _count_writes(self) -> None:
