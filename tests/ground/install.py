@@ -105,12 +105,23 @@ class Install:
             return None
 
     def wait_until_ready(self) -> None:
+        """Return when an engine host runs and is ready. One that was killed stays announced until
+        its heartbeat is too old, so being announced alone is not enough.
+        """
+        wait_until(self._has_engine_host, what="an engine host runs")
         wait_until(
             lambda: self.status("/readyz") == httpx.codes.OK,
             what=f"the {self.engine} engine is ready",
             within_s=LOAD_S,
             poll_s=0.2,
         )
+
+    def _has_engine_host(self) -> bool:
+        try:
+            self.engine_host()
+        except LookupError:
+            return False
+        return True
 
     def replicas(self) -> list[ReplicaRecord]:
         with redis.Redis(unix_socket_path=str(self.folder / "run" / "valkey.sock")) as connection:
