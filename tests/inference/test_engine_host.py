@@ -292,10 +292,35 @@ async def test_it_takes_over_what_another_ran(redis: Client, records: Records) -
     assert (found.state, found.output_tokens) == ("finished", 8)
 
 
-async def test_one_that_was_stopped_drops_what_was_taken_over(
+async def test_one_that_was_cut_off_drops_what_another_has(
+    redis: Client, records: Records, settings: Settings
+) -> None:
+    # Full, so that it doesn't take it again.
+    settings.ENGINE_MAX_RUNNING = 1
+    async with hosting(quick(), redis):
+        held = request(max_tokens=8, high_water_tokens=2)
+        await database(records.open, held)
+        await queue.enqueue(redis, held)
+        while (await replica(redis)).held == 0:
+            await asyncio.sleep(0.005)
+        mine = (await replica(redis)).incarnation
+        other = ReplicaRecord("other", "inc_x", "rel_a", "fake", "ready")
+        await registry.renew(redis, other, timeout_s=60)
+        await registry.lose(redis, mine)
+        await takeover.take_over(redis, StoppedClock(), {mine})
+        await queue.claim(redis, "rel_a", "inc_x")
+        # Nothing is appended for a held one, so only its leases tell.
+        while any(each.held for each in await registry.replicas(redis)):
+            await asyncio.sleep(0.005)
+        while await registry.unsettled(redis, mine):
+            await asyncio.sleep(0.005)
+    assert [each.turn for each in await registry.unsettled(redis, "inc_x")] == [1]
+    assert (await database(records.of, held)).settled_at is None
+
+
+async def test_one_that_was_cut_off_may_take_again_what_it_lost(
     redis: Client, records: Records
 ) -> None:
-    """And takes nothing before it is heard of again."""
     async with hosting(quick(itl_s=0.02), redis):
         held = request(max_tokens=8, high_water_tokens=2)
         await database(records.open, held)
@@ -305,7 +330,6 @@ async def test_one_that_was_stopped_drops_what_was_taken_over(
         mine = (await replica(redis)).incarnation
         await registry.lose(redis, mine)
         await takeover.take_over(redis, StoppedClock(), {mine})
-        # Taken again by whom else: the same host.
         while not (await registry.unsettled(redis, mine)):
             await asyncio.sleep(0.005)
         assert [each.turn for each in await registry.unsettled(redis, mine)] == [1]
