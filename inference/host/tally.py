@@ -20,7 +20,9 @@ class Tally:
         self.deltas = 0
 
     def started(self, request: QueuedRequest, *, now_s: float) -> None:
-        """now_s: Unix seconds"""
+        """now_s: Unix seconds. One that has run before hasn't waited since its admission."""
+        if request.turn:
+            return
         waited_s = max(0.0, now_s - request.admitted_at)
         metrics.QUEUE_TIME.labels(self._release).observe(waited_s)
 

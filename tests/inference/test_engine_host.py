@@ -13,6 +13,7 @@ from inference.engine.fake import FakeEngine, word
 from inference.engine.protocol import Delta, EngineDead, EngineRequest
 from inference.host import engine_host
 from inference.host.engine_host import EngineHost
+from inference.host.presence import Presence
 from inference.host.runner import Runner
 from inference.messages import Cancel, QueuedRequest, ReplicaRecord, SuspendReason, encode
 from inference.models import Generation
@@ -310,7 +311,9 @@ async def test_one_that_was_cut_off_drops_what_another_has(
         await takeover.take_over(redis, StoppedClock(), {mine})
         await queue.claim(redis, "rel_a", "inc_x")
         # Nothing is appended for a held one, so only its leases tell.
-        while any(each.held for each in await registry.replicas(redis)):
+        while {each.incarnation: each.held for each in await registry.replicas(redis)}.get(
+            mine
+        ) != 0:
             await asyncio.sleep(0.005)
         while await registry.unsettled(redis, mine):
             await asyncio.sleep(0.005)
@@ -336,3 +339,20 @@ async def test_one_that_was_cut_off_may_take_again_what_it_lost(
         await control.send(redis, {mine: [Cancel(held.generation_id)]})
         found = await ended(records, held)
     assert (found.state, found.output_tokens) == ("cancelled", 2)
+
+
+async def test_it_takes_nothing_while_it_may_count_as_lost(
+    redis: Client, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+    async with hosting(quick(), redis):
+        with monkeypatch.context() as patch:
+            patch.setattr(Presence, "is_heard", property(lambda _: looks.append(0)))
+            while len(looks) < 2:  # a claim that waits already has ended
+                await asyncio.sleep(0.005)
+            asked = await queued(redis, records)
+            seen = len(looks)
+            while len(looks) < seen + 20:
+                await asyncio.sleep(0.005)
+            assert await queue.place(redis, "rel_a", asked.generation_id) == 1
+        assert (await ended(records, asked)).state == "finished"

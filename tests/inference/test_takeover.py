@@ -25,6 +25,7 @@ from inference.messages import (
 )
 from inference.models import Generation, State
 from inference.services import checkpoints, settlement, takeover
+from inference.services.checkpoints import Suspension
 from inference.services.settlement import Outcome
 from inference.token_log import Content, Write
 from kernel.database import database
@@ -287,3 +288,16 @@ async def test_lost_before_its_first_token_of_a_later_turn(redis: Client, record
     assert await lose(redis) == 1
     taken = await next_turn(redis)
     assert (taken.text, taken.logged_text, taken.turn) == ("river river  held", "river river ", 2)
+
+
+async def test_a_checkpoint_of_an_earlier_turn_comes_too_late(
+    redis: Client, records: Records
+) -> None:
+    asked = await running(redis, records, tokens=2)
+    entry = Suspended(2, "", "detached", Usage(3, 2))
+    later = msgspec.structs.replace(asked, turn=1, progress=Progress([1, 1], "river river "))
+    await redis.set(redis_keys.lease(asked.generation_id), "suspended:inc_b/1")
+    await database(checkpoints.keep, Suspension(later, entry), now=START)
+    await database(checkpoints.keep, Suspension(asked, entry), now=START)
+    assert await checkpoints.go_on(redis, asked.tenant_id, asked.generation_id)
+    assert (await next_turn(redis)).turn == 2
