@@ -29,6 +29,7 @@ from tests.inference.making import START, Records, StoppedClock
 
 CLOCK = StoppedClock()
 RECORD = ReplicaRecord("engine", "inc_a", "rel_a", "fake", "ready")
+NINE = Sampling(1, min_tokens=9)
 ADA = Principal("ten_a", "service_account", "sva_a", key_id="key_a")
 
 
@@ -88,6 +89,11 @@ async def test_an_answer_gets_what_was_asked_the_default_or_what_is_left(
         (asking("word " * 63), ContextLengthExceeded, "messages"),
         (asking("x" * 64 * 16 + "x"), ContextLengthExceeded, "messages"),
         (asking("word", max_tokens=63), ContextLengthExceeded, "max_tokens"),
+        (
+            asking("word", sampling=Sampling(1, min_tokens=9), max_tokens=8),
+            BadRequest,
+            "min_tokens",
+        ),
         (asking(messages=[]), BadRequest, "messages"),
     ],
 )
