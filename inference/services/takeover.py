@@ -12,6 +12,7 @@ import logging
 
 import msgspec
 from django.conf import settings
+from redis.exceptions import ResponseError
 
 from inference import (
     control,
@@ -32,7 +33,7 @@ from inference.services.settlement import Outcome, settle
 from inference.token_log import Content, Write
 from kernel.clock import Clock
 from kernel.database import database
-from kernel.redis import Client
+from kernel.redis import OUTAGE, Client
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +48,13 @@ async def take_over(redis: Client, clock: Clock, incarnations: set[str]) -> int:
         stopped = await control.cancelled(redis, incarnation)
         for request in await registry.unsettled(redis, incarnation):
             one = _Lost(redis, clock, incarnation, request, request.generation_id in stopped)
-            done += await one.take()
+            try:
+                done += await one.take()
+            except OUTAGE:
+                raise
+            except Exception:
+                # One that can't be dealt with holds none of the others up; it is tried again.
+                log.exception("%s could not be taken over.", request.generation_id)
         await registry.forget(redis, incarnation)
     return done
 
@@ -66,12 +73,14 @@ async def abandoned(redis: Client, clock: Clock, incarnation: str, request: Queu
     log is gone; else it is another's.
     """
     one = _Lost(redis, clock, incarnation, request, stopped=False)
-    content = await one.content()
-    holder = leases.holder(incarnation, request.turn)
-    if content is not None and content.final is None and await one.lease() == holder:
-        entry = Suspended(content.seq, content.pending, "drained", one.usage(content))
-        write = Write(request.tenant_id, request.generation_id, entry, request.turn)
-        await token_log.append(redis, incarnation, [write])
+    for tries_left in reversed(range(TRIES)):
+        try:
+            await one.suspend()
+            break
+        except ResponseError:
+            # It was written meanwhile, by a command that an outage had delayed.
+            if not tries_left:
+                raise
     await one.take()
 
 
@@ -95,6 +104,19 @@ class _Lost:
             if done is not None:
                 return done
         return False
+
+    async def suspend(self) -> None:
+        """If its replica still has the lease. Raises ResponseError if its log has grown since it
+        was read.
+        """
+        content = await self.content()
+        holder = leases.holder(self._incarnation, self._request.turn)
+        if content is None or content.final is not None or await self.lease() != holder:
+            return
+        entry = Suspended(content.seq, content.pending, "drained", self.usage(content))
+        request = self._request
+        write = Write(request.tenant_id, request.generation_id, entry, request.turn)
+        await token_log.append(self._redis, self._incarnation, [write])
 
     async def content(self) -> Content | None:
         return await token_log.content(

@@ -301,3 +301,13 @@ async def test_a_checkpoint_of_an_earlier_turn_comes_too_late(
     await database(checkpoints.keep, Suspension(asked, entry), now=START)
     assert await checkpoints.go_on(redis, asked.tenant_id, asked.generation_id)
     assert (await next_turn(redis)).turn == 2
+
+
+async def test_one_that_cannot_be_read_holds_up_no_other(redis: Client, records: Records) -> None:
+    broken, sound = await running(redis, records), await running(redis, records, tokens=3)
+    log = redis_keys.log(broken.tenant_id, broken.generation_id)
+    await redis.xadd(log, {"e": b"no entry"}, id="0-9")
+    assert await lose(redis) == 1
+    assert (await next_turn(redis)).generation_id == sound.generation_id
+    assert await registry.unsettled(redis, "inc_a") == [broken]
+    assert await registry.lost(redis) == {"inc_a"}
