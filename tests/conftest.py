@@ -86,6 +86,8 @@ def stack(stores: Stores) -> Iterator[Stack]:
         "NEHIR_FAKE_ITL_MS": "10",
         "NEHIR_LOG_LEVEL": "DEBUG",
         "NEHIR_DETACH_GRACE_S": "2",
+        # Nobody dies here; a machine that is busy with other tests may be slow.
+        "NEHIR_REPLICA_TIMEOUT_S": "6",
     }
     running = Stack(folder, stores.copy(), stores.world, **pace)
     try:

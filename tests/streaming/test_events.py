@@ -92,6 +92,7 @@ def test_the_end_carries_usage_in_openais_words() -> None:
         "generation": "gen_1",
         "seq": 5,
         "finish_reason": "length",
+        "restored": None,
         "usage": {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8},
     }
 
