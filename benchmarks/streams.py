@@ -130,7 +130,7 @@ def _resident(server: Server) -> dict[str, int]:
 
 def reconnect() -> None:
     with platform(**ROOMY, **PACE) as nehir:
-        measured = measure(job(nehir, "reconnect", 40, tokens=256))
+        measured = measure(job(nehir, "reconnect", 25, tokens=256))
         p95 = percentile(measured.first_ms, 95)
         say("reconnect to first replayed token, p95", f"{p95:.1f} ms", "<= 20 ms")
 
