@@ -17,13 +17,13 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, get_args
-from weakref import WeakKeyDictionary
 
 from django.conf import settings
 
 from inference import redis_keys, scripts
 from kernel.errors import PlatformError, Unavailable
 from kernel.ids import new_id
+from kernel.loops import one_per_loop
 from kernel.redis import OUTAGE, Client, client, unavailable
 from streaming import metrics
 from tenants.principal import Principal
@@ -282,12 +282,7 @@ def retry_after_s(waiting: int, freed: int, span_s: float) -> float:
     return min(LONGEST_RETRY_S, (waiting + 1) * span_s / freed)
 
 
-_of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, Connections] = WeakKeyDictionary()
-
-
+@one_per_loop
 def connections() -> Connections:
     """The running event loop's connections."""
-    loop = asyncio.get_running_loop()
-    if loop not in _of_loop:
-        _of_loop[loop] = Connections(client())
-    return _of_loop[loop]
+    return Connections(client())

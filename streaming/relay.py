@@ -11,15 +11,15 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Iterator
 from typing import Any
-from weakref import WeakKeyDictionary
 
-from inference import control, redis_keys, registry, token_log
+from inference import control, gathering, redis_keys, registry, token_log
 from inference.messages import Control, Failed, Finished, Left
 from inference.services import checkpoints, recovery
 from inference.token_log import BEGINNING, LogEntry, Position, as_id, parse
 from kernel.clock import SystemClock
 from kernel.errors import Unavailable
 from kernel.ids import new_id
+from kernel.loops import one_per_loop
 from kernel.redis import OUTAGE, Client, client, unavailable
 from streaming.reading import Reader
 from streaming.tail import Tail
@@ -152,10 +152,12 @@ class Relay:
                 await asyncio.sleep(OUTAGE_PAUSE_S)
                 continue
             self._deliver(replies, tails)
+            if pause_s := gathering.pause_s(len(replies or [])):
+                await asyncio.sleep(pause_s)
 
     def _deliver(self, replies: Any, tails: dict[str, Tail]) -> None:
         """tails: those that were read. A log that was joined anew since starts somewhere else."""
-        for raw_key, raw_entries in _pairs(replies):
+        for raw_key, raw_entries in replies or []:
             key = raw_key.decode()
             if key == self._wake_key:
                 self._wake_id = raw_entries[-1][0].decode()
@@ -221,23 +223,11 @@ class Relay:
             await recovery.close_lost(self._redis, SystemClock(), lost)
 
 
-def _pairs(replies: Any) -> list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes]]]]]:
-    """XREAD's reply in redis-py's two shapes, by protocol version."""
-    if isinstance(replies, dict):
-        return [(key, [e for batch in value for e in batch]) for key, value in replies.items()]
-    return list(replies or [])
-
-
 def _log_gone() -> Unavailable:
     return Unavailable("The answer's log is gone. Ask again.", code="log_lost")
 
 
-_relays: WeakKeyDictionary[asyncio.AbstractEventLoop, Relay] = WeakKeyDictionary()
-
-
+@one_per_loop
 def relay() -> Relay:
     """The running event loop's relay."""
-    loop = asyncio.get_running_loop()
-    if loop not in _relays:
-        _relays[loop] = Relay(client())
-    return _relays[loop]
+    return Relay(client())

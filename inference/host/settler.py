@@ -12,10 +12,11 @@ from django.db import InterfaceError, OperationalError
 
 from inference import queue, registry, token_log
 from inference.services.checkpoints import Suspension, keep
-from inference.services.settlement import Outcome, settle
+from inference.services.settlement import Outcome, settle_all
 from inference.token_log import Write
 from kernel.clock import Clock
 from kernel.database import database
+from kernel.group_commit import AT_ONCE, GroupCommit
 from kernel.redis import OUTAGE, Client
 
 log = logging.getLogger(__name__)
@@ -31,6 +32,7 @@ class Settler:
         self._redis = redis
         self._incarnation = incarnation
         self._clock = clock
+        self._settling = GroupCommit(settle_all)
         self._outcomes: asyncio.Queue[tuple[Ended, datetime]] = asyncio.Queue()
         self._settled: asyncio.Queue[Ended] = asyncio.Queue()
         # Ended, and in the running set still; what can't be settled stays there.
@@ -45,7 +47,8 @@ class Settler:
 
     async def run(self) -> None:
         """Settle until cancelled."""
-        await asyncio.gather(self._settle_each(), self._note_each())
+        settling = (self._settle_each() for _ in range(AT_ONCE))
+        await asyncio.gather(*settling, self._note_each())
 
     async def drain(self, *, timeout_s: float) -> bool:
         """Wait until all that was put is settled and noted; False if the timeout came first."""
@@ -74,7 +77,7 @@ class Settler:
 
     async def _conclude(self, ended: Ended, ended_at: datetime) -> None:
         if isinstance(ended, Outcome):
-            await database(settle, ended, now=ended_at)
+            await self._settling((ended, ended_at))
         elif ended.entry.reason == "detached":
             await database(keep, ended, now=ended_at)
         else:

@@ -37,6 +37,8 @@ PORT = whole("NEHIR_PORT", 8000, low=1, high=65535)
 
 # -- Secrets. Peppers are numbered so that they can be changed while old keys still work.
 SECRET_KEY = secret("NEHIR_SECRET_KEY", VAR / "secrets" / "secret_key", production=PRODUCTION)
+# How long a key that was found good goes unasked; what changes takes effect within it.
+KEY_CACHE_S = number("NEHIR_KEY_CACHE_S", 0.5, low=0, high=1)
 KEY_PEPPERS = {1: secret("NEHIR_KEY_PEPPER", VAR / "secrets" / "key_pepper", production=PRODUCTION)}
 
 # -- Network
