@@ -40,7 +40,6 @@ OUTAGE_PAUSE_S = 0.5
 RENEWED_AT_ONCE = 256
 LONGEST_RETRY_S = 60
 # Each takes a connection to Redis while it is asked for; a crowd is served by few of them.
-ASKED_AT_ONCE = 32
 
 
 def limits(kind: Kind) -> list[int]:
@@ -114,7 +113,6 @@ class Connections:
         self._slots: dict[str, Slot] = {}
         self._closed: list[Slot] = []
         self._closing = asyncio.Event()
-        self._asking = asyncio.Semaphore(ASKED_AT_ONCE)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def take(self, kind: Kind, principal: Principal) -> Slot:
@@ -150,8 +148,7 @@ class Connections:
         self._closing.set()
 
     async def _ask(self, slot: Slot) -> int:
-        async with self._asking:
-            place, *facts = await self._run(slot.kind, "take", [slot.member])
+        place, *facts = await self._run(slot.kind, "take", [slot.member])
         if place >= 0:
             return int(place)
         limit, ahead, freed, span_ms = facts

@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Iterator
+from functools import partial
 from typing import Any
 
 from inference import control, gathering, redis_keys, registry, token_log
 from inference.messages import Control, Failed, Finished, Left
 from inference.services import checkpoints, recovery
 from inference.token_log import BEGINNING, LogEntry, Position, as_id, parse
+from kernel import together
 from kernel.clock import SystemClock
 from kernel.errors import Unavailable
 from kernel.ids import new_id
@@ -33,6 +35,7 @@ CHECK_S = 1.0
 # Positions are gathered for this long.
 TELL_S = 0.05
 OUTAGE_PAUSE_S = 0.5
+WAKE_TTL_S = 3600
 
 
 class Relay:
@@ -97,12 +100,13 @@ class Relay:
         tail.readers.append(reader)
         self._keep_running()
         try:
-            pipeline = self._redis.pipeline(transaction=False)
-            pipeline.xadd(self._wake_key, {"w": "1"}, maxlen=1)
-            pipeline.expire(self._wake_key, 3600)
-            pipeline.get(redis_keys.lease(tail.generation_id))
-            *_, holder = await pipeline.execute()
-            await self._look_at_lease(tail, holder)
+            send = partial(together.send, self._redis)
+            # Has the blocking read begin again, with this log.
+            woken = send("XADD", self._wake_key, "MAXLEN", 1, "*", "w", "1")
+            send("EXPIRE", self._wake_key, WAKE_TTL_S)
+            holder = send("GET", redis_keys.lease(tail.generation_id))
+            await woken
+            await self._look_at_lease(tail, await holder)
         except BaseException as error:
             # Also when its client has left meanwhile: nobody would take it away any more.
             self._part(tail, reader)

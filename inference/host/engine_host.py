@@ -20,7 +20,7 @@ from inference.engine.protocol import Engine, EngineDead, EngineRequest, Samplin
 from inference.host.runner import Runner
 from inference.host.settler import Settler
 from inference.host.writer import LogWriter
-from inference.messages import ReplicaRecord
+from inference.messages import QueuedRequest, ReplicaRecord
 from inference.services import estimates
 from kernel.clock import Clock
 from kernel.ids import new_id
@@ -182,23 +182,50 @@ class EngineHost:
 
     async def _pull(self) -> None:
         """Take requests until it drains."""
-        release_id, incarnation = self._record.release_id, self._record.incarnation
-        adopt_at = 0.0
+        release_id = self._record.release_id
+        adopt_at, at_once = 0.0, 1
         while await self._room():
             with _outage_logged("pulling"):
                 if (now := asyncio.get_running_loop().time()) >= adopt_at:
                     adopt_at = now + BLOCK_S
                     await self._adopt()
-                if request := await queue.claim(self._redis, release_id, incarnation):
-                    self._runner.start(request)
-                    # Let the engine see it, so that its load counts for the next.
+                at_once = min(at_once, settings.ENGINE_MAX_RUNNING - len(self._runner))
+                if await self._claim(at_once) == at_once:
+                    at_once = min(2 * at_once, settings.ENGINE_QUEUE_DEPTH)
+                    # Let the engine see them, so that its load counts for the next.
                     await asyncio.sleep(0)
                 else:
+                    at_once = 1
                     await queue.wait_for_arrival(self._redis, release_id, timeout_s=BLOCK_S)
                 continue
             await asyncio.sleep(OUTAGE_PAUSE_S)
         with _outage_logged("leaving the queue"):
             await queue.ring(self._redis, release_id)
+
+    async def _claim(self, at_once: int) -> int:
+        """Take up to so many in one round trip; how many there were."""
+        record = self._record
+        claims = (
+            queue.claim(self._redis, record.release_id, record.incarnation) for _ in range(at_once)
+        )
+        claiming = asyncio.gather(*claims, return_exceptions=True)
+        try:
+            claimed = await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            # What Redis has given to this host already must not be left to its being lost.
+            self._start_claimed(await claiming)
+            raise
+        return self._start_claimed(claimed)
+
+    def _start_claimed(self, claimed: Sequence[QueuedRequest | BaseException | None]) -> int:
+        """How many there were; raises what kept others from being claimed."""
+        requests = [each for each in claimed if isinstance(each, QueuedRequest)]
+        for request in requests:
+            self._runner.start(request)
+        for failed in claimed:
+            if isinstance(failed, BaseException):
+                raise failed
+        return len(requests)
 
     async def _adopt(self) -> None:
         """Run what Redis has given to this host in a reply that got lost, as in a stall of Redis.
@@ -219,9 +246,14 @@ class EngineHost:
         return not self._draining.is_set()
 
     def _has_room(self) -> bool:
-        waiting = self._engine.load().waiting
-        running = len(self._runner)
-        return running < settings.ENGINE_MAX_RUNNING and waiting < settings.ENGINE_QUEUE_DEPTH
+        """What the engine prefills in its next step waits for nobody in it, however many they are;
+        beyond that the queue is the fairer place to wait.
+        """
+        load = self._engine.load()
+        return len(self._runner) < settings.ENGINE_MAX_RUNNING and (
+            load.waiting < settings.ENGINE_QUEUE_DEPTH
+            or load.waiting_tokens < settings.ENGINE_STEP_TOKENS
+        )
 
     async def _listen(self) -> None:
         while True:

@@ -55,7 +55,9 @@ def settle_all(ended: Sequence[tuple[Outcome, datetime]]) -> list[bool]:
     # All in one order, so that two who settle the same can't wait for each other.
     in_order = sorted(ended, key=lambda one: one[0].generation_id)
     with scope.whole_platform(), writing():
-        closed = {outcome.generation_id: outcome for outcome, now in in_order if _close(outcome, now)}
+        closed = {
+            outcome.generation_id: outcome for outcome, now in in_order if _close(outcome, now)
+        }
         Checkpoint.objects.filter(generation_id__in=closed).delete()
         generations = Generation.objects.in_bulk(closed)
         for generation_id, outcome in closed.items():

@@ -221,6 +221,9 @@ FAKE_ITL_MS = number("NEHIR_FAKE_ITL_MS", 20, low=0, high=60_000)
 # Requests a host may have inside its engine and not yet decoding; fairness is decided before it,
 # not in it.
 ENGINE_QUEUE_DEPTH = whole("NEHIR_ENGINE_QUEUE_DEPTH", 8, low=1, high=8)
+# Tokens that an engine prefills in one step: as long as that takes all that wait in it, it may have
+# more of them.
+ENGINE_STEP_TOKENS = whole("NEHIR_ENGINE_STEP_TOKENS", 1024, low=0, high=1_000_000)
 ENGINE_MAX_RUNNING = whole("NEHIR_ENGINE_MAX_RUNNING", 64, low=1, high=4096)
 ENGINE_KV_CACHE_GIB = whole("NEHIR_ENGINE_KV_CACHE_GIB", 2, low=1, high=1024)
 ENGINE_LOAD_TIMEOUT_S = whole("NEHIR_ENGINE_LOAD_TIMEOUT_S", 600, low=10, high=7200)

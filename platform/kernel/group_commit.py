@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 from django.db import InterfaceError, OperationalError
 
 from kernel.database import database
+from kernel.loops import conclude
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -50,31 +51,21 @@ class GroupCommit(Generic[Item, Result]):
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting[:AT_ONCE], self._waiting[AT_ONCE:]
-                await self._commit([(item, done) for item, done in batch if not done.done()])
+                if wanted := [each for each in batch if not each[1].done()]:
+                    await self._commit(wanted)
         finally:
             self._working = None
 
     async def _commit(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:
-        if not batch:
-            return
+        results: Sequence[Result | Exception]
         try:
             results = await database(self._verb, [item for item, _ in batch])
         except Exception as error:  # noqa: BLE001 - each caller gets it
-            if len(batch) == 1 or isinstance(error, AWAY):
-                for _, done in batch:
-                    _fail(done, error)
+            if len(batch) > 1 and not isinstance(error, AWAY):
+                # One of them is at fault, and the others must not suffer for it.
+                for one in batch:
+                    await self._commit([one])
                 return
-            # One of them is at fault, and the others must not suffer for it.
-            for one in batch:
-                await self._commit([one])
-        else:
-            for (_, done), result in zip(batch, results, strict=True):
-                if not done.done():
-                    done.set_result(result)
-
-
-def _fail(done: asyncio.Future[Result], error: Exception) -> None:
-    if not done.done():
-        done.set_exception(error)
-        # A caller that was cancelled meanwhile doesn't ask.
-        done.exception()
+            results = [error] * len(batch)
+        for (_, done), result in zip(batch, results, strict=True):
+            conclude(done, result)

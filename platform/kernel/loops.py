@@ -1,4 +1,4 @@
-"""What each event loop has one of: a process has one loop, tests have many."""
+"""Event loops: what each has one of, and the futures that wait in it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,18 @@ from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
+
+
+def conclude(waiting: asyncio.Future[T], result: T | Exception) -> None:
+    """Give someone who waits what became of it, if they still do."""
+    if waiting.done():
+        return
+    if isinstance(result, Exception):
+        waiting.set_exception(result)
+        # Cancelled just now, they don't ask.
+        waiting.exception()
+    else:
+        waiting.set_result(result)
 
 
 def one_per_loop(make: Callable[[], T]) -> Callable[[], T]:

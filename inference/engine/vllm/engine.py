@@ -58,8 +58,8 @@ class VllmEngine:
             **arguments,
         }
         self._llm: AsyncLLM | None = None
-        # generation id -> whether it has made a token
-        self._requests: dict[str, bool] = {}
+        # generation id -> tokens to prefill, none once it has made one
+        self._requests: dict[str, int] = {}
 
     async def start(self) -> None:
         try:
@@ -83,13 +83,13 @@ class VllmEngine:
             _sampling_params(request.sampling, already_made=len(output_token_ids)),
             request.generation_id,
         )
-        self._requests[request.generation_id] = False
+        self._requests[request.generation_id] = len(prompt)
         cached = 0
         try:
             async for output in outputs:
                 made = output.outputs[0]
-                if not self._requests[request.generation_id]:
-                    self._requests[request.generation_id] = True
+                if self._requests[request.generation_id]:
+                    self._requests[request.generation_id] = 0
                     cached = output.num_cached_tokens or 0
                 yield Delta(
                     made.text, tuple(made.token_ids), _finish_reason(made.finish_reason), cached
@@ -123,8 +123,9 @@ class VllmEngine:
                 raise EngineDead(str(error)) from error
 
     def load(self) -> Load:
-        decoding = sum(self._requests.values())
-        return Load(running=decoding, waiting=len(self._requests) - decoding)
+        prefilling = [tokens for tokens in self._requests.values() if tokens]
+        running = len(self._requests) - len(prefilling)
+        return Load(running, waiting=len(prefilling), waiting_tokens=sum(prefilling))
 
     async def health(self) -> None:
         try:
