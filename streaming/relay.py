@@ -13,13 +13,15 @@ from collections.abc import AsyncGenerator, Iterator
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from inference import control, gathering, redis_keys, registry, token_log
 from inference.messages import Control, Failed, Finished, Left
 from inference.services import checkpoints, recovery
 from inference.token_log import BEGINNING, LogEntry, Position, as_id, parse
 from kernel import together
 from kernel.clock import SystemClock
-from kernel.errors import Unavailable
+from kernel.errors import InternalError, Unavailable
 from kernel.ids import new_id
 from kernel.loops import one_per_loop
 from kernel.redis import OUTAGE, Client, client, unavailable
@@ -145,7 +147,7 @@ class Relay:
     async def _read(self) -> None:
         while self._tails:
             tails = dict(self._tails)
-            streams = {key: as_id(tail.position) for key, tail in tails.items()}
+            streams = {key: as_id(tail.position) for key, tail in tails.items() if not tail.broken}
             streams[self._wake_key] = self._wake_id
             try:
                 replies = await self._redis.xread(streams, count=ENTRIES_AT_ONCE, block=BLOCK_MS)
@@ -166,7 +168,11 @@ class Relay:
             if key == self._wake_key:
                 self._wake_id = raw_entries[-1][0].decode()
             elif self._tails.get(key) is tails[key]:
-                tails[key].arrived(parse(raw_entries))
+                try:
+                    tails[key].arrived(parse(raw_entries))
+                except msgspec.MsgspecError:
+                    log.exception("%s can't be read.", key)
+                    tails[key].break_off(_unreadable())
 
     async def _tell(self) -> None:
         """Tell replicas how far their readers are and who has left, all in one round trip."""
@@ -225,6 +231,10 @@ class Relay:
         if lost := await registry.lost(self._redis, holders):
             log.warning("Lost replicas: %s", ", ".join(sorted(lost)))
             await recovery.close_lost(self._redis, SystemClock(), lost)
+
+
+def _unreadable() -> InternalError:
+    return InternalError("The answer's log can't be read.", code="log_unreadable")
 
 
 def _log_gone() -> Unavailable:
