@@ -187,7 +187,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             if self._drain.has_begun and not self._asked:
                 await self._close(RESTARTING)
                 return
-            if models != known:
+            if models is not None and models != known:
                 greet = events.hello if known is None else events.models_changed
                 await self._emit(greet(models))
                 known = models

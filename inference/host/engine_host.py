@@ -184,12 +184,12 @@ class EngineHost:
         """Take requests until it drains."""
         release_id = self._record.release_id
         adopt_at, at_once = 0.0, 1
-        while await self._room():
+        while room := await self._room():
             with _outage_logged("pulling"):
                 if (now := asyncio.get_running_loop().time()) >= adopt_at:
                     adopt_at = now + BLOCK_S
                     await self._adopt()
-                at_once = min(at_once, settings.ENGINE_MAX_RUNNING - len(self._runner))
+                at_once = min(at_once, room)
                 if await self._claim(at_once) == at_once:
                     at_once = min(2 * at_once, settings.ENGINE_QUEUE_DEPTH)
                     # Let the engine see them, so that its load counts for the next.
@@ -238,22 +238,21 @@ class EngineHost:
                 log.warning("%s was given here and never started.", generation_id)
                 self._runner.start(request)
 
-    async def _room(self) -> bool:
-        """Wait for room; False when nothing is to be taken any more."""
+    async def _room(self) -> int:
+        """Wait for room, and for how many; 0 when nothing is to be taken any more."""
         # Room comes from the engine, which tells nobody.
-        while not self._draining.is_set() and not self._has_room():  # noqa: ASYNC110
+        while not self._draining.is_set() and self._room_now() < 1:  # noqa: ASYNC110
             await asyncio.sleep(FULL_PAUSE_S)
-        return not self._draining.is_set()
+        return 0 if self._draining.is_set() else self._room_now()
 
-    def _has_room(self) -> bool:
+    def _room_now(self) -> int:
         """What the engine prefills in its next step waits for nobody in it, however many they are;
         beyond that the queue is the fairer place to wait.
         """
-        load = self._engine.load()
-        return len(self._runner) < settings.ENGINE_MAX_RUNNING and (
-            load.waiting < settings.ENGINE_QUEUE_DEPTH
-            or load.waiting_tokens < settings.ENGINE_STEP_TOKENS
-        )
+        load, depth = self._engine.load(), int(settings.ENGINE_QUEUE_DEPTH)
+        fits_a_step = load.waiting_tokens < settings.ENGINE_STEP_TOKENS
+        room = depth if fits_a_step else depth - load.waiting
+        return min(room, settings.ENGINE_MAX_RUNNING - len(self._runner))
 
     async def _listen(self) -> None:
         while True:

@@ -17,10 +17,13 @@ from django.conf import settings  # noqa: E402
 from django.urls import path  # noqa: E402
 
 from streaming.consumer import ChatConsumer  # noqa: E402
+from web import flow_metrics  # noqa: E402
 from web.api_handler import ApiHandler  # noqa: E402
 from web.limits import BodyLimit  # noqa: E402
 from web.origin import ExactOrigin  # noqa: E402
 from web.probes import PATHS  # noqa: E402
+
+flow_metrics.export()
 
 api = ApiHandler("streaming.openai.urls")
 probes = ApiHandler("web.probes")

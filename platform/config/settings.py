@@ -60,6 +60,10 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
 WEB_PROCESSES = whole("NEHIR_WEB_PROCESSES", 1, low=1, high=64)
 WEB_HIGH_WATER_BYTES = whole("NEHIR_WEB_HIGH_WATER_BYTES", 65_536, low=1_024, high=16_777_216)
 WEB_SEND_BUFFER_BYTES = whole("NEHIR_WEB_SEND_BUFFER_BYTES", 131_072, low=4_096, high=16_777_216)
+# For a request's headers, and for a body without progress.
+WEB_HEADER_TIMEOUT_S = number("NEHIR_WEB_HEADER_TIMEOUT_S", 20, low=1, high=3600)
+# Of one web process, whatever they do; 0: no limit. Far above what may stream.
+WEB_MAX_CONNECTIONS = whole("NEHIR_WEB_MAX_CONNECTIONS", 0, low=0, high=1_000_000)
 WEB_STALL_TIMEOUT_S = number("NEHIR_WEB_STALL_TIMEOUT_S", 60, low=1, high=3600)
 
 # -- Applications
