@@ -107,9 +107,11 @@ async def test_it_takes_no_more_than_its_engine_can_start(
         assert await redis.zcard(redis_keys.queue("rel_a")) == 2
 
 
-@pytest.mark.parametrize(("step_tokens", "taken"), [(0, 8), (30, 15), (1024, 24)])
+@pytest.mark.parametrize(
+    ("step_tokens", "least", "most"), [(0, 8, 8), (30, 10, 17), (1024, 24, 24)]
+)
 async def test_an_engine_gets_its_depth_or_what_one_step_prefills(
-    redis: Client, records: Records, settings: Settings, step_tokens: int, taken: int
+    redis: Client, records: Records, settings: Settings, step_tokens: int, least: int, most: int
 ) -> None:
     settings.ENGINE_STEP_TOKENS = step_tokens
     engine = quick()
@@ -118,11 +120,11 @@ async def test_an_engine_gets_its_depth_or_what_one_step_prefills(
         incarnation = (await replica(redis)).incarnation
         for _ in range(24):
             await queued(redis, records)  # three tokens each
-        while len(await registry.unsettled(redis, incarnation)) < taken:
+        while len(await registry.unsettled(redis, incarnation)) < least:
             await asyncio.sleep(0.005)
         await asyncio.sleep(0.1)
         claimed = len(await registry.unsettled(redis, incarnation))
-    assert claimed == taken
+    assert least <= claimed <= most
 
 
 async def test_a_cancel_reaches_the_generation(redis: Client, records: Records) -> None:
