@@ -44,8 +44,8 @@ class Connection:
     __slots__ = (
         "_accepted_bytes",
         "_drained_bytes",
-        "_eager",
         "_stuck_since",
+        "eager",
         "gate",
         "holder",
         "transport",
@@ -61,7 +61,7 @@ class Connection:
         transport.bufferSize = options.high_water_bytes
         self._bound_kernel_buffer(options.send_buffer_bytes)
         self._count_writes()
-        self._eager = EagerWriting(transport)
+        self.eager = EagerWriting(transport)
 
     @property
     def buffered_bytes(self) -> int:
@@ -99,7 +99,7 @@ class Connection:
 
     def closed(self) -> None:
         self.gate.stopProducing()
-        self._eager.undo()
+        self.eager.undo()
         del self.transport.writeSomeData  # else the two keep each other alive
 
     def _bound_kernel_buffer(self, size_bytes: int) -> None:

@@ -6,7 +6,8 @@ changes of what is polled and a turn of the loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -16,11 +17,12 @@ class EagerWriting:
     take waits for the reactor, as it would have.
     """
 
-    __slots__ = ("_start_polling", "_transport", "_writing")
+    __slots__ = ("_asked", "_gathering", "_start_polling", "_transport")
 
     def __init__(self, transport: Any) -> None:
         self._transport = transport
-        self._writing = False
+        self._gathering = False
+        self._asked = False
         self._start_polling: Callable[[], None] = transport.startWriting
         transport.write = partial(self._write, transport.write)
         transport.writeSequence = partial(self._write, transport.writeSequence)
@@ -31,25 +33,41 @@ class EagerWriting:
         for name in ("write", "writeSequence", "startWriting"):
             delattr(self._transport, name)
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What is written inside leaves in one piece: a head with its body, an end with its
+        connection's.
+        """
+        if self._gathering or self._pending:
+            yield  # it waits for the reactor anyway
+            return
+        self._gathering = True
+        try:
+            yield
+        finally:
+            self._gathering = False
+            self._flush()
+
+    def _flush(self) -> None:
+        asked, self._asked = self._asked, False
+        if not self._transport.connected:
+            return
+        # What it returns is an error, or None; the reactor finds the same, and ends this.
+        failed = self._pending and self._transport.doWrite() is not None
+        if failed or self._pending or (asked and self._transport.disconnecting):
+            self._start_polling()
+
     @property
     def _pending(self) -> bool:
         transport = self._transport
         return bool(transport._tempDataLen or len(transport.dataBuffer) > transport.offset)  # noqa: SLF001
 
     def _start_writing(self) -> None:
-        if not self._writing:
+        if self._gathering:
+            self._asked = True
+        else:
             self._start_polling()
 
     def _write(self, buffer: Callable[[Any], None], data: bytes | Iterable[bytes]) -> None:
-        if self._writing or self._pending:
-            buffer(data)  # it is polled already
-            return
-        self._writing = True
-        try:
+        with self.together():
             buffer(data)
-            # What it returns is an error, or None; the reactor finds the same, and ends this.
-            failed = self._pending and self._transport.doWrite() is not None
-        finally:
-            self._writing = False
-        if failed or self._pending:
-            self._start_polling()
