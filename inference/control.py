@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from inference import messages, redis_keys
-from inference.messages import Control
+from inference.messages import Cancel, Control
 from kernel.redis import Client
 
 # A message to a replica that is gone must not stay.
@@ -28,3 +28,10 @@ async def receive(redis: Client, incarnation: str, *, timeout_s: float) -> list[
     key = redis_keys.control(incarnation)
     received = await redis.blmpop(timeout_s, 1, key, direction="LEFT", count=AT_ONCE)
     return [messages.decode_control(raw) for raw in received[1]] if received else []
+
+
+async def cancelled(redis: Client, incarnation: str) -> set[str]:
+    """Generations that a replica was told to end, in messages that it has not taken."""
+    left = await redis.lrange(redis_keys.control(incarnation), 0, -1)
+    told = [messages.decode_control(raw) for raw in left]
+    return {message.generation_id for message in told if isinstance(message, Cancel)}

@@ -17,7 +17,9 @@ from inference.engine.protocol import EngineRequest, FinishReason
 VERSION = 1
 # What becomes of an answer that nobody reads: it waits, runs to its end, or is ended.
 Detached = Literal["hold", "finish", "cancel"]
-SuspendReason = Literal["detached", "drained"]
+# As it would have been undisturbed, or, by rounding, perhaps not quite.
+Restored = Literal["exact", "inexact"]
+SuspendReason = Literal["detached", "drained", "engine_lost"]
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -43,7 +45,11 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 class QueuedRequest(msgspec.Struct, frozen=True):
-    """What a web process hands to whichever engine host pulls it; admitted_at in Unix seconds."""
+    """What a web process hands to whichever engine host pulls it; admitted_at in Unix seconds.
+
+    turn: how often it was put back into its queue; with the incarnation it fences its log off
+    engines_lost: how many engines were lost while they ran it
+    """
 
     tenant_id: str
     release_id: str
@@ -52,6 +58,8 @@ class QueuedRequest(msgspec.Struct, frozen=True):
     high_water_tokens: int
     detached: Detached = "hold"
     progress: Progress | None = None
+    turn: int = 0
+    engines_lost: int = 0
     version: int = VERSION
 
     @property
@@ -74,6 +82,11 @@ class QueuedRequest(msgspec.Struct, frozen=True):
         return self.progress.pending if self.progress else ""
 
     @property
+    def logged_text(self) -> str:
+        """The part of that text that is in entries of the log: what readers have."""
+        return self.text.removesuffix(self.pending)
+
+    @property
     def usage(self) -> Usage:
         """What it has come to so far."""
         prompt = len(self.engine_request.prompt_token_ids)
@@ -94,23 +107,27 @@ class Started(msgspec.Struct, frozen=True, tag="started"):
     seq: int = 0
 
 
-class Tokens(msgspec.Struct, frozen=True, tag="tokens"):
+class Tokens(msgspec.Struct, frozen=True, tag="tokens", omit_defaults=True):
     """The tokens of one or more engine steps. The first of them has number seq - len(token_ids) +
-    1.
+    1. cached_tokens: of the prompt, told once.
     """
 
     seq: int
     text: str
     token_ids: tuple[int, ...]
+    cached_tokens: int = 0
 
 
 class Finished(msgspec.Struct, frozen=True, tag="finished"):
-    """Last entry of an answer that ended as it should. `text` is what had no token of its own."""
+    """Last entry of an answer that ended as it should. `text` is what had no token of its own;
+    restored: it went on in another engine than it began in.
+    """
 
     seq: int
     text: str
     finish_reason: FinishReason
     usage: Usage
+    restored: Restored | None = None
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
@@ -125,8 +142,8 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
 
 class Suspended(msgspec.Struct, frozen=True, tag="suspended"):
     """The generation was taken out of its engine, to go on later: its reader was away for too long,
-    or its replica is being drained. `text` is what had no token of its own; the entry that comes
-    next begins with it, so that a position between the two has everything or nothing of it.
+    its replica is being drained, or its engine was lost. `text` is what had no token of its own; no
+    other entry has it, and the engine that goes on says it again.
     """
 
     seq: int

@@ -27,4 +27,7 @@ EXECUTION_TIME = Histogram(
     buckets=SECONDS,
 )
 HOLDS = Counter("nehir_holds", "Times a generation was held for want of credit.", ["release"])
+TAKEN_OVER = Counter(
+    "nehir_takeovers", "Generations put back into their queue after their engine was lost."
+)
 REPLAYED = Counter("nehir_replays", "Requests answered by an earlier generation.", ["model"])

@@ -6,10 +6,15 @@ one step.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
 from django.conf import settings
 
-from inference import messages, redis_keys, scripts
-from inference.messages import Failed, Final, Opened, QueuedRequest, Started
+from inference import leases, messages, redis_keys, scripts, token_log
+from inference.messages import Failed, Final, Opened, QueuedRequest, Started, Suspended
+from inference.token_log import Position
 from kernel.errors import QueueFull
 from kernel.redis import Client
 
@@ -103,22 +108,35 @@ async def overdue(redis: Client, release_id: str) -> list[QueuedRequest]:
     return [messages.decode_request(raw) for raw in requests if raw]
 
 
-async def requeue(redis: Client, request: QueuedRequest) -> bool:
-    """Put a suspended generation back, where its admission puts it; False if it isn't suspended."""
-    done = await scripts.run(
-        redis,
-        "requeue",
-        [redis_keys.lease(request.generation_id), *_keys(request)],
-        [
-            request.generation_id,
-            request.tenant_id,
-            messages.encode(request),
-            int(request.admitted_at * 1_000_000),
-            _reserve_s(),
-            settings.QUEUE_TIMEOUT_S * 1_000_000 // 2,
-        ],
-    )
-    return bool(done == 1)
+@dataclass(frozen=True, slots=True)
+class LostLease:
+    """What a lost replica had: its log ended with the entry at `last`; `entry` tells readers."""
+
+    incarnation: str
+    last: Position
+    entry: Suspended
+
+
+async def requeue(redis: Client, request: QueuedRequest, lost: LostLease | None = None) -> bool:
+    """Put a suspended generation, or one of a lost replica, back, where its admission puts it.
+    False if it isn't suspended in this turn; or not lost, or not as it was read.
+    """
+    keys = [redis_keys.lease(request.generation_id), *_keys(request)]
+    args: list[Any] = [
+        request.generation_id,
+        request.tenant_id,
+        messages.encode(msgspec.structs.replace(request, turn=request.turn + 1)),
+        int(request.admitted_at * 1_000_000),
+        _reserve_s(),
+        settings.QUEUE_TIMEOUT_S * 1_000_000 // 2,
+        request.turn,
+    ]
+    if lost is not None:
+        keys += [redis_keys.replica(lost.incarnation), redis_keys.running(lost.incarnation)]
+        entry, entry_id = messages.encode(lost.entry), f"{lost.entry.seq}-*"
+        holder = leases.holder(lost.incarnation, request.turn)
+        args += [holder, token_log.as_id(lost.last), entry, entry_id]
+    return bool(await scripts.run(redis, "requeue", keys, args) == 1)
 
 
 def _keys(request: QueuedRequest) -> list[str]:

@@ -14,7 +14,7 @@ def log(tenant_id: str, generation_id: str) -> str:
 
 
 def lease(generation_id: str) -> str:
-    """String: the incarnation that may append to the generation's log."""
+    """String: who may append to the generation's log, as `leases` says."""
     return f"{PREFIX}:lease:{generation_id}"
 
 

@@ -11,14 +11,18 @@ from inference.messages import QueuedRequest, ReplicaRecord
 from kernel.redis import Client
 
 
-async def renew(redis: Client, record: ReplicaRecord, *, timeout_s: float) -> None:
-    """Write the record for the next `timeout_s` seconds."""
+async def renew(redis: Client, record: ReplicaRecord, *, timeout_s: float) -> bool:
+    """Write the record for the next `timeout_s` seconds; whether it had lapsed, or never was."""
     pipeline = redis.pipeline(transaction=False)
     pipeline.set(
-        redis_keys.replica(record.incarnation), messages.encode(record), px=int(timeout_s * 1000)
+        redis_keys.replica(record.incarnation),
+        messages.encode(record),
+        px=int(timeout_s * 1000),
+        get=True,
     )
     pipeline.sadd(redis_keys.REPLICAS, record.incarnation)
-    await pipeline.execute()
+    before, _ = await pipeline.execute()
+    return before is None
 
 
 async def leave(redis: Client, incarnation: str) -> None:
@@ -73,5 +77,7 @@ async def unsettled(redis: Client, incarnation: str) -> list[QueuedRequest]:
     return [messages.decode_request(raw) for raw in held.values()]
 
 
-async def settled(redis: Client, incarnation: str, generation_id: str) -> None:
-    await redis.hdel(redis_keys.running(incarnation), generation_id)
+async def settled(redis: Client, incarnation: str, request: QueuedRequest) -> None:
+    """Take out what is settled; a later turn of it, which the replica has taken since, stays."""
+    keys = [redis_keys.running(incarnation)]
+    await scripts.run(redis, "settled", keys, [request.generation_id, request.turn])

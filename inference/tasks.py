@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 @shared_task
 def close_lost_generations() -> dict[str, int]:
-    """Close what lost replicas, full queues and lost logs leave behind."""
+    """Look after what lost replicas, full queues and lost logs leave behind."""
     return asyncio.run(_sweep())
 
 
@@ -24,7 +24,7 @@ async def _sweep() -> dict[str, int]:
     async with connected() as redis:
         closed = await recovery.sweep(redis, SystemClock())
     if any(closed.values()):
-        log.warning("Closed generations that nobody else ended: %s", closed)
+        log.warning("Looked after generations that nobody else did: %s", closed)
     return closed
 
 

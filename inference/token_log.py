@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from django.conf import settings
 
 from inference import messages, redis_keys, scripts
-from inference.messages import Entry, Failed, Final, Finished, Suspended, Tokens
+from inference.messages import Entry, Failed, Final, Finished, Started, Suspended, Tokens
 from kernel.redis import Client
 
 Position = tuple[int, int]
@@ -70,11 +70,12 @@ async def is_boundary(redis: Client, key: str, seq: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """An entry on its way into a generation's log."""
+    """An entry on its way into a generation's log. turn: the writer's."""
 
     tenant_id: str
     generation_id: str
     entry: Tokens | Suspended | Final
+    turn: int = 0
 
 
 async def append(redis: Client, incarnation: str, writes: Sequence[Write]) -> list[bool]:
@@ -88,7 +89,7 @@ async def append(redis: Client, incarnation: str, writes: Sequence[Write]) -> li
     for write in writes:
         keys.append(redis_keys.lease(write.generation_id))
         keys.append(redis_keys.log(write.tenant_id, write.generation_id))
-        args += _arguments(write.entry)
+        args += [write.turn, *_arguments(write.entry)]
     return [reply == 1 for reply in await scripts.run(redis, "append", keys, args)]
 
 
@@ -105,13 +106,21 @@ def _arguments(entry: Tokens | Suspended | Final) -> list[str | bytes | int]:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a log adds up to. final is None while it is open; trimmed: the beginning is no longer
-    there.
+    """What a log adds up to.
+
+    last: position of its last entry
+    pending: text of a suspension that no later entry has
+    final: None while it is open
+    suspended: the last entry, if it is one
+    trimmed: the beginning is no longer there
     """
 
     text: str
     token_ids: list[int]
     seq: int
+    last: Position
+    pending: str
+    cached_tokens: int
     final: Final | None
     suspended: Suspended | None
     trimmed: bool
@@ -119,22 +128,33 @@ class Content:
 
 async def content(redis: Client, tenant_id: str, generation_id: str) -> Content | None:
     """The whole log added up, or None if there is none."""
-    entries = [
-        logged.entry for logged in await read(redis, redis_keys.log(tenant_id, generation_id))
-    ]
-    if not entries:
+    logged = await read(redis, redis_keys.log(tenant_id, generation_id))
+    if not logged:
         return None
+    entries = [each.entry for each in logged]
     tokens = [entry for entry in entries if isinstance(entry, Tokens)]
     return Content(
         text="".join(entry.text for entry in entries if isinstance(entry, Tokens | Finished)),
         token_ids=[token_id for entry in tokens for token_id in entry.token_ids],
         seq=tokens[-1].seq if tokens else 0,
+        last=logged[-1].position,
+        pending=_pending(entries),
+        cached_tokens=max((entry.cached_tokens for entry in tokens), default=0),
         final=next(
             (entry for entry in reversed(entries) if isinstance(entry, Finished | Failed)), None
         ),
         suspended=entries[-1] if isinstance(entries[-1], Suspended) else None,
         trimmed=_has_gap(tokens),
     )
+
+
+def _pending(entries: list[Entry]) -> str:
+    for entry in reversed(entries):
+        if isinstance(entry, Suspended):
+            return entry.text
+        if not isinstance(entry, Started):
+            return ""
+    return ""
 
 
 def _has_gap(tokens: list[Tokens]) -> bool:

@@ -9,7 +9,15 @@ import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 
-from inference.messages import Failed, Final, Finished, Started, Tokens
+from inference.messages import (
+    Failed,
+    Final,
+    Finished,
+    Started,
+    Suspended,
+    SuspendReason,
+    Tokens,
+)
 from inference.pipeline.admission import Admitted
 from inference.services import generations
 from inference.token_log import BEGINNING, LogEntry, Position
@@ -32,18 +40,21 @@ class Frame:
     seq: tokens of the answer up to and including this frame
     missed: tokens before this frame that the log no longer had
     started: a replica has the generation; before that it waits in the queue
+    interrupted: why it has none any more, and waits there again
     """
 
     seq: int
     text: str
     missed: int
     started: bool
+    interrupted: SuspendReason | None
     final: Final | None
 
 
 def fold(entries: list[LogEntry], *, behind: int) -> Frame:
     """One frame of a batch of entries, for a reader that has the answer up to `behind` tokens."""
     text, started, final, missed = [], False, None, 0
+    interrupted: SuspendReason | None = None
     for logged in entries:
         entry, (seq, _) = logged.entry, logged.position
         begins = seq - len(entry.token_ids) if isinstance(entry, Tokens) else seq
@@ -52,10 +63,13 @@ def fold(entries: list[LogEntry], *, behind: int) -> Frame:
         if isinstance(entry, Tokens | Finished):
             text.append(entry.text)
         if isinstance(entry, Started):
-            started = True
+            started, interrupted = True, None
+        # Whoever reads on has ended a suspension for want of a reader already.
+        if isinstance(entry, Suspended) and entry.reason != "detached":
+            started, interrupted = False, entry.reason
         if isinstance(entry, Finished | Failed):
             final = entry
-    return Frame(behind, "".join(text), missed, started, final)
+    return Frame(behind, "".join(text), missed, started, interrupted, final)
 
 
 class Answer:

@@ -286,6 +286,8 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             await self._emit(events.gap(generation_id, frame.missed))
         if frame.text:
             await self._emit(events.tokens(generation_id, frame.seq, frame.text))
+        if frame.interrupted:
+            await self._emit(events.interrupted(generation_id, frame.interrupted))
         if isinstance(frame.final, Finished):
             await self._emit(events.finished(generation_id, frame.final))
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from inference.messages import Finished
+from inference.messages import Finished, SuspendReason
 from inference.services.catalog import ModelState
 from kernel.errors import BadRequest, PlatformError
 from streaming.waiting import Queued
@@ -146,6 +146,11 @@ def gap(generation: str, missed: int) -> Event:
     return {"type": "gap", "generation": generation, "missed": missed}
 
 
+def interrupted(generation: str, reason: SuspendReason) -> Event:
+    """It has no engine just now, and goes on in another by itself."""
+    return {"type": "interrupted", "generation": generation, "reason": reason}
+
+
 def tokens(generation: str, seq: int, text: str) -> Event:
     return {"type": "tokens", "generation": generation, "seq": seq, "text": text}
 
@@ -157,6 +162,7 @@ def finished(generation: str, final: Finished) -> Event:
         "generation": generation,
         "seq": final.seq,
         "finish_reason": final.finish_reason,
+        "restored": final.restored,
         "usage": {
             "prompt_tokens": usage.prompt_tokens,
             "completion_tokens": usage.output_tokens,

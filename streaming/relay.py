@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
-from inference import control, gathering, redis_keys, registry, token_log
+from inference import control, gathering, leases, redis_keys, registry, token_log
 from inference.messages import Control, Failed, Finished, Left
-from inference.services import checkpoints, recovery
+from inference.services import checkpoints, takeover
 from inference.token_log import BEGINNING, LogEntry, Position, as_id, parse
 from kernel import together
 from kernel.clock import SystemClock
@@ -126,15 +126,14 @@ class Relay:
 
     async def _look_at_lease(self, tail: Tail, holder: bytes | None) -> str | None:
         """Who makes the answer at present; one that waits for a reader has found it."""
-        if holder is None or holder.startswith(b"closed:"):
-            return None
-        if holder.startswith(b"suspended:"):
-            # One that does not read on is why it was suspended.
-            if tail.has_reader(now=asyncio.get_running_loop().time()):
-                await checkpoints.go_on(self._redis, tail.tenant_id, tail.generation_id)
-            return None
-        tail.held_by(holder.decode())
-        return tail.incarnation
+        if incarnation := leases.runs_at(holder):
+            tail.held_by(incarnation)
+            return incarnation
+        # One that does not read on is why it was suspended.
+        is_read = tail.has_reader(now=asyncio.get_running_loop().time())
+        if is_read and (holder or b"").startswith(leases.SUSPENDED.encode()):
+            await checkpoints.go_on(self._redis, tail.tenant_id, tail.generation_id)
+        return None
 
     def _keep_running(self) -> None:
         self._tasks = [task for task in self._tasks if not task.done()]
@@ -230,7 +229,7 @@ class Relay:
                 holders.add(incarnation)
         if lost := await registry.lost(self._redis, holders):
             log.warning("Lost replicas: %s", ", ".join(sorted(lost)))
-            await recovery.close_lost(self._redis, SystemClock(), lost)
+            await takeover.take_over(self._redis, SystemClock(), lost)
 
 
 def _unreadable() -> InternalError:

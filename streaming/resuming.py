@@ -75,6 +75,7 @@ async def state_of(principal: Principal, generation_id: str) -> dict[str, object
         "finish_reason": record.finish_reason or None,
         "error": record.error_code or None,
         "resumable": last is not None and not ended,
+        "restored": last.entry.restored if last and isinstance(last.entry, Finished) else None,
         "usage": {
             "prompt_tokens": record.prompt_tokens,
             "completion_tokens": position,

@@ -26,8 +26,11 @@ def event(data: dict[str, Any], *, seq: int | None = None, name: str | None = No
 
 
 def comment(text: str) -> bytes:
-    """A line that every client ignores and every proxy counts as life."""
-    return b": " + text.encode() + b"\n\n"
+    """A line that every client ignores and every proxy counts as life. No blank line follows:
+    behind an event with an id, OpenAI's own client takes that for another one, without data, and
+    fails.
+    """
+    return b": " + text.encode() + b"\n"
 
 
 def error_event(error: PlatformError) -> bytes:

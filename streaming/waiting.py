@@ -42,6 +42,8 @@ class QueueWatch:
         self.quiet_s = 0
 
     def saw(self, frame: Frame) -> None:
+        if frame.interrupted:
+            self._started, self._position = False, None
         self._started |= frame.started
         self.quiet_s = 0
 

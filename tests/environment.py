@@ -30,6 +30,9 @@ MODELS = os.environ.get("NEHIR_MODELS") or str(
 # The browser to drive, and whether to take pictures of the pages (tests.browser).
 CHROMIUM = os.environ.get("NEHIR_CHROMIUM", "")
 SCREENSHOTS = os.environ.get("NEHIR_SCREENSHOTS") == "1"
+# How often engine hosts are killed (tests.integration.test_crashes), and the seed of when.
+CRASHES = int(os.environ.get("NEHIR_CRASHES", "25"))
+CRASH_SEED = int(os.environ.get("NEHIR_CRASH_SEED", "1"))
 
 
 def forget_install(environment: dict[str, str]) -> dict[str, str]:

@@ -77,6 +77,12 @@ def word(prompt_token_ids: list[int], position: int) -> tuple[int, str]:
     return token_id, WORDS[token_id] + (". " if position % 12 == 11 else " ")
 
 
+def _reason(made: int, last: int) -> FinishReason | None:
+    if made < last:
+        return None
+    return "stop" if last == ANSWER_TOKENS else "length"
+
+
 class FakeEngine:
     capabilities = Capabilities(hold=True, restore=True)
 
@@ -107,19 +113,23 @@ class FakeEngine:
             running.go.set()
 
     def submit(self, request: EngineRequest) -> AsyncGenerator[Delta, None]:
-        return self.restore(request, [])
+        return self.restore(request, [], "")
 
     async def restore(
-        self, request: EngineRequest, output_token_ids: list[int]
+        self, request: EngineRequest, output_token_ids: list[int], text: str
     ) -> AsyncGenerator[Delta, None]:
         running = self._running[request.generation_id] = _Running(
             len(request.prompt_token_ids) + len(output_token_ids)
         )
         running.go.set()
         due = self._now() + self._ttft_s
-        last = min(request.sampling.max_tokens, ANSWER_TOKENS)
+        made, last = len(output_token_ids), min(request.sampling.max_tokens, ANSWER_TOKENS)
+        untold = self._text(request, made)[len(text) :]
         try:
-            for position in range(len(output_token_ids), last):
+            if made >= last or untold:
+                await self._until(due, running)
+                yield Delta(untold, (), _reason(made, last))
+            for position in range(made, last):
                 await self._until(due, running)
                 if running.cancelled.is_set():
                     yield Delta("", (), "cancelled")
@@ -140,10 +150,10 @@ class FakeEngine:
 
     def _delta(self, request: EngineRequest, position: int, last: int) -> Delta:
         token_id, text = word(request.prompt_token_ids, position)
-        reason: FinishReason | None = None
-        if position == last - 1:
-            reason = "stop" if last == ANSWER_TOKENS else "length"
-        return Delta(text, (token_id,), reason)
+        return Delta(text, (token_id,), _reason(position + 1, last))
+
+    def _text(self, request: EngineRequest, tokens: int) -> str:
+        return "".join(word(request.prompt_token_ids, position)[1] for position in range(tokens))
 
     async def abort(self, generation_id: str) -> None:
         if running := self._running.get(generation_id):

@@ -33,7 +33,8 @@ class Unsupported(EngineError):
 class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
     """How to choose tokens. Ranges are checked at admission, in OpenAI's terms.
 
-    max_tokens: most tokens to make, at least 1
+    max_tokens: most tokens to make, at least 1; min_tokens: fewest, before which nothing ends it
+    json_schema: as JSON text; the answer is a value of it
     stop: up to four strings that end the answer and are not part of it
     """
 
@@ -44,6 +45,8 @@ class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
     frequency_penalty: float = 0.0
     seed: int | None = None
     stop: tuple[str, ...] = ()
+    min_tokens: int = 0
+    json_schema: str | None = None
 
 
 class EngineRequest(msgspec.Struct, frozen=True):
@@ -77,12 +80,14 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """hold: can pause one request and keep its state; restore: can go on from output tokens made
-    elsewhere.
+    """hold: can pause one request and keep its state
+    restore: can go on from output tokens made elsewhere
+    restores_exactly: and then makes the very tokens that would have come undisturbed
     """
 
     hold: bool
     restore: bool
+    restores_exactly: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +134,10 @@ class Engine(Protocol):
         ...
 
     def restore(
-        self, request: EngineRequest, output_token_ids: list[int]
+        self, request: EngineRequest, output_token_ids: list[int], text: str
     ) -> AsyncGenerator[Delta, None]:
-        """Go on after `output_token_ids` as if this engine had made them. Raises Unsupported
+        """Go on after `output_token_ids` as if this engine had made them; `text` is what has been
+        told of them, which may end before they do. The deltas tell the rest. Raises Unsupported
         without the capability.
         """
         ...

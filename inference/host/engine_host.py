@@ -9,27 +9,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-import msgspec
 from django.conf import settings
 
 from inference import control, queue, registry
 from inference.engine.protocol import Engine, EngineDead, EngineRequest, Sampling
+from inference.host import watchdog
+from inference.host.presence import OUTAGE_PAUSE_S, Presence, outage_logged
 from inference.host.runner import Runner
 from inference.host.settler import Settler
 from inference.host.writer import LogWriter
-from inference.messages import QueuedRequest, ReplicaRecord
-from inference.services import estimates
+from inference.messages import QueuedRequest, ReplicaRecord, SuspendReason
+from inference.services import estimates, takeover
 from kernel.clock import Clock
 from kernel.ids import new_id
-from kernel.redis import OUTAGE, Client
+from kernel.redis import Client
 
 log = logging.getLogger(__name__)
 
 BLOCK_S = 1.0
-OUTAGE_PAUSE_S = 0.5
+# With REPLICA_TIMEOUT_S and a restored request's first token, the gap that a reader sees.
+LOST_S = 0.25
+# What an outage of Redis makes a host keep in memory. Its generations go on after it.
+OUTAGE_LIMIT_S = 10.0
 FULL_PAUSE_S = 0.005
 SETTLE_GRACE_S = 10.0
 CANCEL_AGAIN_S = 1.0
@@ -53,8 +57,11 @@ class EngineHost:
         incarnation = new_id("inc")
         self._engine = engine
         self._redis = redis
-        self._record = ReplicaRecord(replica, incarnation, release_id, release_name, "loading")
-        self._writer = LogWriter(redis, incarnation, outage_limit_s=settings.REPLICA_TIMEOUT_S)
+        self._clock = clock
+        self._release_id = release_id
+        record = ReplicaRecord(replica, incarnation, release_id, release_name, "loading")
+        self._presence = Presence(redis, record)
+        self._writer = LogWriter(redis, incarnation, outage_limit_s=OUTAGE_LIMIT_S)
         self._settler = Settler(redis, incarnation, clock)
         self._runner = Runner(engine, self._writer, self._settler, clock, release_name=release_name)
         self._on_ready = on_ready
@@ -68,19 +75,23 @@ class EngineHost:
             await self._load()
             self.is_serving = True
             self._on_ready()
-            log.info("Replica %s is ready (%s).", self._record.replica, self._record.incarnation)
+            log.info("Replica %s is ready (%s).", *self._name)
             await self._serve()
         finally:
             await self._engine.stop()
 
+    @property
+    def _name(self) -> tuple[str, str]:
+        return self._presence.record.replica, self._presence.incarnation
+
     async def _load(self) -> None:
-        await self._announce_loading()
+        await self._presence.announce_loading()
         try:
             await self._engine.start()
             await self._warm_up()
         except BaseException:
             # Else it would count as on its way for as long as loading may take.
-            await self._leave(settled=True)
+            await self._presence.leave(settled=True)
             raise
 
     def drain(self) -> None:
@@ -93,11 +104,14 @@ class EngineHost:
             self._settler.run,
             self._heartbeat,
             self._listen,
+            self._take_over,
             self._runner.watch,
             self._runner.engine_failed,
+            self._watch_engine,
         )
         keeping = [_start(loop) for loop in loops]
         pulling, draining = _start(self._pull), asyncio.create_task(self._draining.wait())
+        why: SuspendReason = "drained"
         try:
             done, _ = await asyncio.wait(
                 [*keeping, pulling, draining], return_when=asyncio.FIRST_COMPLETED
@@ -108,25 +122,20 @@ class EngineHost:
             await pulling
             log.info("Draining: %d generations are running.", len(self._runner))
             await self._runner.drain(grace_s=settings.DRAIN_GRACE_S)
+        except EngineDead:
+            why = "engine_lost"
+            raise
         finally:
+            self._draining.set()
+            # Nobody is to wait for the next heartbeat to learn of a dead engine.
+            with outage_logged("telling that it leaves"):
+                await self._renew()
             await _end([pulling, draining])
-            await self._runner.stop()
+            await self._runner.stop(why)
             settled = await self._settler.drain(timeout_s=SETTLE_GRACE_S)
             await _end(keeping)
-            self._runner.count_tokens()
-            await self._leave(settled)
-
-    async def _announce_loading(self) -> None:
-        """Loading blocks this process for longer than a heartbeat; nothing is leased to it yet that
-        could be lost.
-        """
-        while True:
-            try:
-                timeout_s = settings.ENGINE_LOAD_TIMEOUT_S
-                return await registry.renew(self._redis, self._record, timeout_s=timeout_s)
-            except OUTAGE as error:
-                log.warning("Redis is away, loading waits: %s", error)
-                await asyncio.sleep(OUTAGE_PAUSE_S)
+            self._runner.tally.publish()
+            await self._presence.leave(settled)
 
     async def _warm_up(self) -> None:
         """Ready means that a token has been made, not that a process is there."""
@@ -134,7 +143,7 @@ class EngineHost:
             generation_id=new_id("gen"),
             prompt_token_ids=[1, 2, 3],
             sampling=Sampling(max_tokens=1, temperature=0.0),
-            cache_salt=self._record.incarnation,
+            cache_salt=self._presence.incarnation,
         )
         async with contextlib.aclosing(self._engine.submit(request)) as deltas:
             async for delta in deltas:
@@ -145,47 +154,51 @@ class EngineHost:
     async def _heartbeat(self) -> None:
         """As often as it takes to be heard of, and at once when it begins to leave."""
         while True:
-            await self._engine.health()
-            self._runner.count_tokens()
-            load = self._engine.load()
-            record = msgspec.structs.replace(
-                self._record,
-                state="draining" if self._draining.is_set() else "ready",
-                running=load.running - self._runner.held,
-                held=self._runner.held,
-                waiting=load.waiting,
-                output_tokens=self._warm_up_tokens + self._runner.output_tokens,
-            )
-            with _outage_logged("heartbeat"):
-                await registry.renew(self._redis, record, timeout_s=settings.REPLICA_TIMEOUT_S)
-                await estimates.note_executions(
-                    self._redis, self._record.release_id, self._runner.executions()
-                )
-            pause_s = settings.REPLICA_TIMEOUT_S / 4
-            if record.state == "draining":
-                await asyncio.sleep(pause_s)
+            with outage_logged("heartbeat"):
+                await self._renew()
+            if self._draining.is_set():
+                await asyncio.sleep(self._presence.pause_s)
                 continue
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause_s):
+                async with asyncio.timeout(self._presence.pause_s):
                     await self._draining.wait()
 
-    async def _leave(self, settled: bool) -> None:
-        """Without a trace if all is settled; else whoever looks after lost replicas settles the
-        rest.
-        """
-        with _outage_logged("leaving"):
-            # A request whose claim was on its way when this host stopped has never run here.
-            if settled and not await registry.unsettled(self._redis, self._record.incarnation):
-                await registry.leave(self._redis, self._record.incarnation)
-            else:
-                await registry.lose(self._redis, self._record.incarnation)
+    async def _renew(self) -> None:
+        self._runner.tally.publish()
+        load, held = self._engine.load(), self._runner.held
+        lapsed = await self._presence.renew(
+            state="draining" if self._draining.is_set() else "ready",
+            running=load.running - held,
+            held=held,
+            waiting=load.waiting,
+            output_tokens=self._warm_up_tokens + self._runner.tally.output_tokens,
+        )
+        if lapsed:
+            self._runner.drop(await self._presence.taken_over(self._runner.turns()))
+        executions = self._runner.tally.executions()
+        await estimates.note_executions(self._redis, self._release_id, executions)
+
+    async def _watch_engine(self) -> None:
+        await watchdog.watch(self._engine, self._runner)
+
+    async def _take_over(self) -> None:
+        """Put back what replicas ran that are no longer heard of."""
+        while True:
+            try:
+                lost = await registry.lost(self._redis) - {self._presence.incarnation}
+                if lost:
+                    log.warning("Lost replicas: %s", ", ".join(sorted(lost)))
+                    await takeover.take_over(self._redis, self._clock, lost)
+            except Exception as error:  # noqa: BLE001 - Redis or the database is away; then again
+                log.warning("Taking over waits: %s", error)
+            await asyncio.sleep(LOST_S)
 
     async def _pull(self) -> None:
         """Take requests until it drains."""
-        release_id = self._record.release_id
+        release_id = self._release_id
         adopt_at, at_once = 0.0, 1
         while room := await self._room():
-            with _outage_logged("pulling"):
+            with outage_logged("pulling"):
                 if (now := asyncio.get_running_loop().time()) >= adopt_at:
                     adopt_at = now + BLOCK_S
                     await self._adopt()
@@ -199,15 +212,13 @@ class EngineHost:
                     await queue.wait_for_arrival(self._redis, release_id, timeout_s=BLOCK_S)
                 continue
             await asyncio.sleep(OUTAGE_PAUSE_S)
-        with _outage_logged("leaving the queue"):
+        with outage_logged("leaving the queue"):
             await queue.ring(self._redis, release_id)
 
     async def _claim(self, at_once: int) -> int:
         """Take up to so many in one round trip; how many there were."""
-        record = self._record
-        claims = (
-            queue.claim(self._redis, record.release_id, record.incarnation) for _ in range(at_once)
-        )
+        incarnation = self._presence.incarnation
+        claims = (queue.claim(self._redis, self._release_id, incarnation) for _ in range(at_once))
         claiming = asyncio.gather(*claims, return_exceptions=True)
         try:
             claimed = await asyncio.shield(claiming)
@@ -232,10 +243,9 @@ class EngineHost:
 
         Only between claims: one on its way looks the same.
         """
-        for request in await registry.unsettled(self._redis, self._record.incarnation):
-            generation_id = request.generation_id
-            if generation_id not in self._runner and generation_id not in self._settler:
-                log.warning("%s was given here and never started.", generation_id)
+        for request in await registry.unsettled(self._redis, self._presence.incarnation):
+            if request.generation_id not in self._runner and request not in self._settler:
+                log.warning("%s was given here and never started.", request.generation_id)
                 self._runner.start(request)
 
     async def _room(self) -> int:
@@ -249,6 +259,8 @@ class EngineHost:
         """What the engine prefills in its next step waits for nobody in it, however many they are;
         beyond that the queue is the fairer place to wait.
         """
+        if not self._presence.is_heard:
+            return 0
         load, depth = self._engine.load(), int(settings.ENGINE_QUEUE_DEPTH)
         fits_a_step = load.waiting_tokens < settings.ENGINE_STEP_TOKENS
         room = depth if fits_a_step else depth - load.waiting
@@ -256,8 +268,8 @@ class EngineHost:
 
     async def _listen(self) -> None:
         while True:
-            with _outage_logged("listening"):
-                incarnation = self._record.incarnation
+            with outage_logged("listening"):
+                incarnation = self._presence.incarnation
                 for message in await control.receive(self._redis, incarnation, timeout_s=BLOCK_S):
                     await self._runner.handle(message)
                 continue
@@ -280,12 +292,3 @@ async def _end(tasks: Sequence[asyncio.Task[Any]]) -> None:
     for task in tasks:
         if not task.cancelled():
             task.exception()
-
-
-@contextlib.contextmanager
-def _outage_logged(what: str) -> Iterator[None]:
-    """Redis being away for a while is no reason to stop: it is logged and the loop goes on."""
-    try:
-        yield
-    except OUTAGE as error:
-        log.warning("Redis is away (%s): %s", what, error)

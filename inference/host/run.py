@@ -15,6 +15,7 @@ from inference.messages import (
     Finished,
     Progress,
     QueuedRequest,
+    Restored,
     Suspended,
     SuspendReason,
     Usage,
@@ -24,6 +25,8 @@ from inference.messages import (
 @dataclass(slots=True)
 class Run:
     """taken_at: when the host took it, in seconds of its monotonic clock
+    in_engine: the engine has been asked for it
+    dropped: another has it
     go_on: set whenever a run that an engine can't hold, and so waits unread, has to look again
     """
 
@@ -31,18 +34,21 @@ class Run:
     tail: Tail
     flow: Flow
     taken_at: float
+    restores_exactly: bool = True
     cached_tokens: int = 0
     cancelled: bool = False
     suspending: SuspendReason | None = None
     ending: bool = False
+    in_engine: bool = False
+    dropped: bool = False
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
 
     @classmethod
-    def of(cls, request: QueuedRequest, *, now: float) -> Run:
+    def of(cls, request: QueuedRequest, *, now: float, restores_exactly: bool = True) -> Run:
         """A run at its request's beginning, or where its progress left off."""
-        tail = Tail(request.tenant_id, request.generation_id)
+        tail = Tail(request.tenant_id, request.generation_id, request.turn)
         flow = Flow(request.high_water_tokens, request.detached, seen_at=now)
-        run = cls(request, tail, flow, taken_at=now)
+        run = cls(request, tail, flow, now, restores_exactly)
         if progress := request.progress:
             tail.seq, flow.consumed = len(progress.token_ids), progress.consumed
             tail.text.append(progress.text)
@@ -56,8 +62,19 @@ class Run:
         return self.request.generation_id
 
     @property
+    def waits_for_engine(self) -> bool:
+        return self.in_engine and not (self.flow.held or self.ending)
+
+    @property
     def text(self) -> str:
         return "".join(self.tail.text)
+
+    def enter_engine(self) -> None:
+        """What no entry of the log has yet, the engine says again."""
+        self.in_engine = True
+        if self.tail.pending_text:
+            self.tail.text = [self.request.logged_text]
+            self.tail.pending_text.clear()
 
     @property
     def usage(self) -> Usage:
@@ -76,7 +93,13 @@ class Run:
         return msgspec.structs.replace(self.request, progress=progress)
 
     def finished(self, reason: FinishReason) -> Finished:
-        return Finished(seq=self.tail.seq, text="", finish_reason=reason, usage=self.usage)
+        return Finished(self.tail.seq, "", reason, self.usage, self._restored)
+
+    @property
+    def _restored(self) -> Restored | None:
+        if not (self.in_engine and self.request.seq):
+            return None
+        return "exact" if self.restores_exactly else "inexact"
 
     def failed(self, code: str, message: str, *, retryable: bool) -> Failed:
         return Failed(self.tail.seq, code, message, retryable, self.usage)

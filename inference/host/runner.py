@@ -8,19 +8,19 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 
 from django.conf import settings
 
-from inference import metrics
 from inference.engine.protocol import Delta, Engine, EngineDead, EngineError
+from inference.host.credit import Credit
 from inference.host.run import Run
-from inference.host.settler import Settler
+from inference.host.settler import Ended, Settler
+from inference.host.tally import Tally
 from inference.host.writer import LogLost, LogWriter
 from inference.messages import (
     Cancel,
     Control,
-    Failed,
     Final,
     Left,
     QueuedRequest,
@@ -28,8 +28,7 @@ from inference.messages import (
     Suspended,
     SuspendReason,
 )
-from inference.services.checkpoints import Suspension
-from inference.services.settlement import Outcome
+from inference.services import takeover
 from kernel.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -53,29 +52,21 @@ class Runner:
         self._writer = writer
         self._settler = settler
         self._clock = clock
-        self._release = release_name
-        self._counted_tokens = 0
+        self._credit = Credit(engine, release_name=release_name)
+        self.tally = Tally(release_name)
         self._tasks: dict[str, tuple[Run, asyncio.Task[None]]] = {}
         # A cancel may overtake the reply that hands the request over.
         self._cancelled_early: deque[str] = deque(maxlen=1000)
         self._dead: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._executions_s: deque[float] = deque(maxlen=1000)
-        self.output_tokens = 0
+        self._stopped_by: SuspendReason = "drained"
 
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def count_tokens(self) -> None:
-        """Bring the metric up to date: a counter in a file is too slow for every delta."""
-        made = metrics.OUTPUT_TOKENS.labels(self._release)
-        made.inc(self.output_tokens - self._counted_tokens)
-        self._counted_tokens = self.output_tokens
-
-    def executions(self) -> list[float]:
-        """Seconds that the generations took that have ended since the last call."""
-        taken = list(self._executions_s)
-        self._executions_s.clear()
-        return taken
+    @property
+    def in_engine(self) -> int:
+        """How many wait for the engine's next token."""
+        return sum(run.waits_for_engine for run, _ in self._tasks.values())
 
     @property
     def held(self) -> int:
@@ -86,13 +77,39 @@ class Runner:
         return generation_id in self._tasks
 
     def start(self, request: QueuedRequest) -> None:
-        metrics.QUEUE_TIME.labels(self._release).observe(
-            max(0.0, self._clock.now().timestamp() - request.admitted_at)
-        )
-        run = Run.of(request, now=self._clock.monotonic())
-        task = asyncio.create_task(self._run(run), name=run.id)
+        self.tally.started(request, now_s=self._clock.now().timestamp())
+        exactly = self._engine.capabilities.restores_exactly
+        run = Run.of(request, now=self._clock.monotonic(), restores_exactly=exactly)
+        earlier = None
+        if before := self._tasks.get(run.id):
+            # It was taken over from here, and has come back before that was noticed.
+            self._drop(*before)
+            earlier = before[1]
+        task = asyncio.create_task(self._run(run, earlier), name=run.id)
         self._tasks[run.id] = run, task
-        task.add_done_callback(lambda _: self._tasks.pop(run.id, None))
+        task.add_done_callback(lambda _: self._ended(run))
+
+    def _ended(self, run: Run) -> None:
+        if self._tasks.get(run.id, (None,))[0] is run:
+            del self._tasks[run.id]
+
+    def _drop(self, run: Run, task: asyncio.Task[None]) -> None:
+        """Another has it: write nothing more, and take it out of the engine."""
+        run.dropped = True
+        self._writer.give_up(run.tail)
+        if not run.ending:
+            task.cancel()
+
+    def turns(self) -> dict[str, int]:
+        """What this host believes to run: generation id to turn."""
+        return {name: run.request.turn for name, (run, _) in self._tasks.items()}
+
+    def drop(self, generation_ids: Iterable[str]) -> None:
+        """These are another's by now."""
+        for name in generation_ids:
+            if found := self._tasks.get(name):
+                log.warning("%s was taken over by another replica.", name)
+                self._drop(*found)
 
     async def engine_failed(self) -> None:
         """Return never; raises EngineDead when a generation finds the engine dead."""
@@ -109,7 +126,7 @@ class Runner:
                 run.flow.left(message.reader)
             else:
                 self._heard_of_reader(run, message)
-            await self._go_on_if_it_may(run)
+            await self._credit.go_on_if_it_may(run)
 
     def _heard_of_reader(self, run: Run, message: Reading) -> None:
         run.flow.read(
@@ -143,7 +160,7 @@ class Runner:
             await self._cancel(run.id)
         elif run.flow.detached == "finish":
             run.flow.runs_free = True
-            await self._go_on_if_it_may(run)
+            await self._credit.go_on_if_it_may(run)
         else:
             await self._suspend(run, "detached")
 
@@ -164,8 +181,9 @@ class Runner:
         if self._tasks:
             await asyncio.wait([task for _, task in self._tasks.values()], timeout=SUSPEND_S)
 
-    async def stop(self) -> None:
-        """Break off what runs, with a last entry that says so; what is being closed may finish."""
+    async def stop(self, why: SuspendReason = "drained") -> None:
+        """Take what runs out of the engine, to go on elsewhere; what is being closed may finish."""
+        self._stopped_by = why
         # A task cancelled before its first step would leave no outcome.
         await asyncio.sleep(0)
         runs = list(self._tasks.values())
@@ -176,46 +194,38 @@ class Runner:
 
     # -- One generation
 
-    async def _run(self, run: Run) -> None:
+    async def _run(self, run: Run, earlier: asyncio.Task[None] | None) -> None:
         """Never leaves a generation without an outcome, whatever ends it."""
-        end = await self._generate(run)
+        end = await self._generate(run, earlier)
         run.ending = True
-        try:
-            await self._writer.close(run.tail, end)
-        except LogLost:
-            log.warning("The log of %s is lost.", run.id)
-            end = run.failed("log_lost", "The answer's log was lost.", retryable=True)
-        self._count(run, end)
-        if isinstance(end, Suspended):
-            self._settler.put(Suspension(run.resumable(), end))
-        else:
-            self._settler.put(Outcome(run.request.tenant_id, run.id, run.text, end))
+        if end is not None:
+            try:
+                await self._writer.close(run.tail, end)
+            except LogLost:
+                end = None
+        if end is None:
+            log.warning("The log of %s can't be written on here.", run.id)
+        self.tally.ended(end, took_s=self._clock.monotonic() - run.taken_at)
+        request = run.resumable() if isinstance(end, Suspended) else run.request
+        self._settler.put(Ended(request, run.text, end))
 
-    def _count(self, run: Run, end: Suspended | Final) -> None:
-        how: str
-        if isinstance(end, Suspended):
-            how = end.reason
-        else:
-            how = end.code if isinstance(end, Failed) else end.finish_reason
-        metrics.ENDED.labels(self._release, how).inc()
-        took_s = self._clock.monotonic() - run.taken_at
-        metrics.EXECUTION_TIME.labels(self._release).observe(took_s)
-        self._executions_s.append(took_s)
-
-    async def _generate(self, run: Run) -> Suspended | Final:
+    async def _generate(
+        self, run: Run, earlier: asyncio.Task[None] | None
+    ) -> Suspended | Final | None:
+        """How its stay in the engine ends; None if its log is lost to this host."""
         try:
+            if earlier is not None:
+                # The engine knows a generation once.
+                await asyncio.wait([earlier])
             return await self._stream(run)
         except asyncio.CancelledError:
-            return run.failed("engine_stopped", "The engine was stopped.", retryable=True)
+            return None if run.dropped else _broken_off(run, self._stopped_by)
         except LogLost:
-            # Closing it finds the same, and says so.
-            return run.failed("log_lost", "The answer's log was lost.", retryable=True)
+            return None
         except EngineDead as error:
             if not self._dead.done():
                 self._dead.set_exception(error)
-            return run.failed(
-                "engine_lost", "The engine failed while it was answering.", retryable=True
-            )
+            return _broken_off(run, "engine_lost")
         except EngineError as error:
             log.error("%s failed in the engine: %s", run.id, error)
         except Exception:
@@ -227,11 +237,12 @@ class Runner:
 
     async def _stream(self, run: Run) -> Suspended | Final:
         run.cancelled |= run.id in self._cancelled_early
-        await self._credit(run)
+        await self._credit.before_the_engine(run)
         if run.cancelled:
             return run.finished("cancelled")
         if run.suspending:
             return run.suspended(run.suspending)
+        run.enter_engine()
         deltas = self._deltas(run)
         async with contextlib.aclosing(deltas):
             async for delta in deltas:
@@ -244,7 +255,7 @@ class Runner:
     def _deltas(self, run: Run) -> AsyncGenerator[Delta, None]:
         request, progress = run.request.engine_request, run.request.progress
         if progress and progress.token_ids:
-            return self._engine.restore(request, progress.token_ids)
+            return self._engine.restore(request, progress.token_ids, run.request.logged_text)
         return self._engine.submit(request)
 
     async def _after(self, run: Run, delta: Delta) -> Suspended | Final | None:
@@ -262,40 +273,17 @@ class Runner:
         elif delta.finish_reason is not None:
             return run.finished(delta.finish_reason)
         elif run.flow.must_hold(run.tail.seq):
-            await self._hold(run)
+            await self._credit.hold(run)
         return None
 
     def _take(self, run: Run, delta: Delta) -> None:
+        self.tally.took(delta)
         run.cached_tokens = run.cached_tokens or delta.cached_tokens
-        self.output_tokens += len(delta.token_ids)
         self._writer.add(run.tail, delta)
 
-    # -- Credit
 
-    async def _hold(self, run: Run) -> None:
-        """An engine that can't hold one request is left unread until there is credit again."""
-        run.flow.held = True
-        metrics.HOLDS.labels(self._release).inc()
-        if self._engine.capabilities.hold:
-            await self._engine.hold(run.id)
-            return
-        await self._wait_outside(run)
-
-    async def _credit(self, run: Run) -> None:
-        """One that comes back to a reader without room has nothing to do in the engine yet."""
-        if run.flow.must_hold(run.tail.seq):
-            run.flow.held = True
-            await self._wait_outside(run)
-
-    async def _wait_outside(self, run: Run) -> None:
-        run.go_on.clear()
-        if not (run.cancelled or run.suspending):
-            await run.go_on.wait()
-
-    async def _go_on_if_it_may(self, run: Run) -> None:
-        if not run.flow.may_go_on(run.tail.seq):
-            return
-        run.flow.held = False
-        run.go_on.set()
-        if self._engine.capabilities.hold:
-            await self._engine.release(run.id)
+def _broken_off(run: Run, why: SuspendReason) -> Suspended | Final:
+    """It goes on in another engine, unless it may be what they die of."""
+    if why == "engine_lost" and not takeover.may_go_on(run.request):
+        return run.failed("engine_lost", takeover.ENGINE_LOST, retryable=True)
+    return run.suspended(why)

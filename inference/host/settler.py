@@ -6,23 +6,39 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import InterfaceError, OperationalError
 
-from inference import queue, registry, token_log
-from inference.services.checkpoints import Suspension, keep
+from inference import leases, queue, registry
+from inference.messages import Final, QueuedRequest, Suspended
+from inference.services import takeover
+from inference.services.checkpoints import Suspension, keep_while_suspended
 from inference.services.settlement import Outcome, settle_all
-from inference.token_log import Write
 from kernel.clock import Clock
-from kernel.database import database
 from kernel.group_commit import AT_ONCE, GroupCommit
 from kernel.redis import OUTAGE, Client
 
 log = logging.getLogger(__name__)
 
-# What a generation's stay in an engine ended with.
-Ended = Outcome | Suspension
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What a generation's stay in this host's engine ended with.
+
+    request: as it goes on from here, if it is suspended
+    entry: the entry that is in the log by this host's lease; None if the log could not be written
+    """
+
+    request: QueuedRequest
+    text: str
+    entry: Suspended | Final | None
+
+    @property
+    def turn(self) -> tuple[str, int]:
+        return self.request.generation_id, self.request.turn
+
 
 RETRY_S = (0.1, 0.5, 1.0, 2.0, 5.0)
 
@@ -35,14 +51,14 @@ class Settler:
         self._settling = GroupCommit(settle_all)
         self._outcomes: asyncio.Queue[tuple[Ended, datetime]] = asyncio.Queue()
         self._settled: asyncio.Queue[Ended] = asyncio.Queue()
-        # Ended, and in the running set still; what can't be settled stays there.
-        self._open: set[str] = set()
+        # Turns that have ended and are in the running set still; what can't be settled stays there.
+        self._open: set[tuple[str, int]] = set()
 
-    def __contains__(self, generation_id: str) -> bool:
-        return generation_id in self._open
+    def __contains__(self, request: QueuedRequest) -> bool:
+        return (request.generation_id, request.turn) in self._open
 
     def put(self, ended: Ended) -> None:
-        self._open.add(ended.generation_id)
+        self._open.add(ended.turn)
         self._outcomes.put_nowait((ended, self._clock.now()))
 
     async def run(self) -> None:
@@ -71,17 +87,25 @@ class Settler:
             except Exception:
                 # It stays in the running set, from which a later pass over lost replicas settles
                 # it.
-                log.exception("Settling %s failed.", outcome.generation_id)
+                log.exception("Settling %s failed.", outcome.request.generation_id)
             finally:
                 self._outcomes.task_done()
 
     async def _conclude(self, ended: Ended, ended_at: datetime) -> None:
-        if isinstance(ended, Outcome):
-            await self._settling((ended, ended_at))
-        elif ended.entry.reason == "detached":
-            await database(keep, ended, now=ended_at)
+        """A log that could not be written may be another's by now: then it is asked."""
+        request, entry = ended.request, ended.entry
+        if entry is None:
+            await takeover.abandoned(self._redis, self._clock, self._incarnation, request)
+        elif not isinstance(entry, Suspended):
+            outcome = Outcome(request.tenant_id, request.generation_id, ended.text, entry)
+            await self._settling((outcome, ended_at))
+        elif entry.reason == "detached":
+            holder = leases.holder(self._incarnation, request.turn)
+            suspension = Suspension(request, entry)
+            await keep_while_suspended(self._redis, suspension, holder, now=ended_at)
         else:
-            await queue.requeue(self._redis, ended.request)
+            lost = entry.reason == "engine_lost"
+            await queue.requeue(self._redis, takeover.after_a_loss(request) if lost else request)
 
     async def _settle(self, outcome: Ended, ended_at: datetime) -> None:
         for pause_s in _pauses():
@@ -103,19 +127,15 @@ class Settler:
                 self._settled.task_done()
 
     async def _note(self, outcome: Ended) -> None:
-        """Take it out of the running set. A log that was given up while Redis was away gets its
-        last entry here; on every other this changes nothing.
-        """
-        last = Write(outcome.tenant_id, outcome.generation_id, outcome.entry)
+        """Take it out of the running set."""
         for pause_s in _pauses():
             try:
-                await token_log.append(self._redis, self._incarnation, [last])
-                await registry.settled(self._redis, self._incarnation, outcome.generation_id)
+                await registry.settled(self._redis, self._incarnation, outcome.request)
             except OUTAGE as error:
                 log.warning("Redis is away, noting what is settled waits: %s", error)
                 await asyncio.sleep(pause_s)
             else:
-                self._open.discard(outcome.generation_id)
+                self._open.discard(outcome.turn)
                 return
 
 

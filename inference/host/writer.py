@@ -33,12 +33,14 @@ class LogLost(Exception):
 class Tail:
     """One generation's end of its log, as its writer sees it.
 
-    seq: tokens handed over so far, written or not; text, token_ids: the whole answer so far
+    turn: the writer's; seq: tokens handed over so far, written or not
+    text, token_ids: the whole answer so far; cached_tokens: to be told with the next tokens
     closed: done when the entry that ends the writer's part is in the log
     """
 
     tenant_id: str
     generation_id: str
+    turn: int = 0
     seq: int = 0
     text: list[str] = field(default_factory=list)
     token_ids: list[int] = field(default_factory=list)
@@ -47,6 +49,7 @@ class Tail:
     pending_text: list[str] = field(default_factory=list)
     pending_ids: list[int] = field(default_factory=list)
     pending_end: End | None = None
+    cached_tokens: int = 0
 
     def take(self) -> list[Write]:
         """What has gathered, as entries. Text without a token of its own waits for the next token
@@ -55,8 +58,9 @@ class Tail:
         entries: list[Tokens | End] = []
         text = "".join(self.pending_text)
         if self.pending_ids:
-            entries.append(Tokens(seq=self.seq, text=text, token_ids=tuple(self.pending_ids)))
-            text = ""
+            made = tuple(self.pending_ids)
+            entries.append(Tokens(self.seq, text, made, self.cached_tokens))
+            text, self.cached_tokens = "", 0
         if isinstance(self.pending_end, Finished | Suspended) and text:
             self.pending_end = msgspec.structs.replace(self.pending_end, text=text)
         if self.pending_end is not None:
@@ -65,7 +69,7 @@ class Tail:
             self.pending_end = None
         self.pending_text = [text] if text else []
         self.pending_ids.clear()
-        return [Write(self.tenant_id, self.generation_id, entry) for entry in entries]
+        return [Write(self.tenant_id, self.generation_id, entry, self.turn) for entry in entries]
 
 
 class LogWriter:
@@ -89,6 +93,7 @@ class LogWriter:
         tail.token_ids.extend(delta.token_ids)
         tail.pending_text.append(delta.text)
         tail.pending_ids.extend(delta.token_ids)
+        tail.cached_tokens = tail.cached_tokens or delta.cached_tokens
         self._mark(tail)
 
     async def close(self, tail: Tail, end: End) -> None:
@@ -100,6 +105,10 @@ class LogWriter:
         tail.closed = asyncio.get_running_loop().create_future()
         self._mark(tail)
         await tail.closed
+
+    def give_up(self, tail: Tail) -> None:
+        """Write nothing more: another has the log."""
+        _lose(tail)
 
     def _mark(self, tail: Tail) -> None:
         self._dirty[tail.generation_id] = tail

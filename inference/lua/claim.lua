@@ -13,7 +13,7 @@ while true do
     local seq = type(progress) == 'table' and #progress['token_ids'] or 0
     if redis.call('HINCRBY', KEYS[2], tenant, -1) <= 0 then redis.call('HDEL', KEYS[2], tenant) end
     redis.call('DEL', ARGV[3] .. ':request:' .. id)
-    redis.call('SET', ARGV[3] .. ':lease:' .. id, ARGV[1])
+    redis.call('SET', ARGV[3] .. ':lease:' .. id, ARGV[1] .. '/' .. (fields['turn'] or 0))
     redis.call('HSET', KEYS[3], id, request)
     redis.call('XADD', ARGV[3] .. ':log:' .. tenant .. ':' .. id, seq .. '-*', 'e', ARGV[2])
     return request

@@ -1,6 +1,6 @@
 -- Close the log of a generation whose replica is lost. The lease goes first, so that a replica that comes back can't append.
 -- KEYS: lease, log, replica record
--- ARGV: incarnation, last entry's id, last entry, ttl (s)
+-- ARGV: what the lease says, last entry's id, last entry, ttl (s)
 -- Returns 1, or 0 when the replica lives, has appended meanwhile, or the generation is no longer its.
 if redis.call('EXISTS', KEYS[3]) == 1 then return 0 end
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end

@@ -1,10 +1,25 @@
--- Put a suspended generation back into its queue, where its first admission puts it; though not so far back in time that it
--- would be overdue as soon as it waits again.
--- KEYS: lease, queue, queue_tenants, queue_bell, request, log
--- ARGV: generation id, tenant id, request, admitted at (us), ttl (s), most time that it counts as having waited (us)
--- Returns 1, or 0 when it isn't suspended (any more).
+-- Put a generation back into its queue, where its first admission puts it; though not so far back in time that it would be overdue as
+-- soon as it waits again. It is suspended, or its replica is lost: then its lease is taken away, its readers are told and it leaves what
+-- that replica runs in the same step.
+-- KEYS: lease, queue, queue_tenants, queue_bell, request, log; of a lost replica also its record and what it runs
+-- ARGV: generation id, tenant id, request, admitted at (us), ttl (s), most time that it counts as having waited (us), its last turn;
+--   of a lost replica also: what the lease says, id of the log's last entry when it was read, the entry to append, that one's id
+-- Returns 1, or 0 when it isn't suspended in that turn (any more); or when the replica lives, has appended, or has it no longer.
+local function is_lost(holder)
+  if holder ~= ARGV[8] or redis.call('EXISTS', KEYS[7]) == 1 then return false end
+  local last = redis.call('XREVRANGE', KEYS[6], '+', '-', 'COUNT', 1)[1]
+  return last and last[1] == ARGV[9]
+end
+
 local holder = redis.call('GET', KEYS[1])
-if not holder or string.sub(holder, 1, 10) ~= 'suspended:' then return 0 end
+if not holder then return 0 end
+if KEYS[7] then
+  if not is_lost(holder) then return 0 end
+  redis.call('XADD', KEYS[6], ARGV[11], 'e', ARGV[10])
+  redis.call('HDEL', KEYS[8], ARGV[1])
+elseif string.match(holder, '^suspended:.*/(%d+)$') ~= ARGV[7] then
+  return 0
+end
 redis.call('DEL', KEYS[1])
 redis.call('SET', KEYS[5], ARGV[3], 'EX', ARGV[5])
 redis.call('EXPIRE', KEYS[6], ARGV[5])

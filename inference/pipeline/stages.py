@@ -76,6 +76,11 @@ async def limit_tokens(admission: Admission) -> None:
             param="max_tokens",
         )
     max_tokens = min(settings.DEFAULT_MAX_TOKENS, left) if wanted is None else wanted
+    if admission.sampling.min_tokens > max_tokens:
+        raise BadRequest(
+            f"min_tokens is more than the {max_tokens} tokens that the answer may have.",
+            param="min_tokens",
+        )
     admission.sampling = msgspec.structs.replace(admission.sampling, max_tokens=max_tokens)
 
 

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db.models import Sum
 
-from inference import messages, queue, redis_keys, scripts
+from inference import leases, messages, queue, redis_keys, scripts
 from inference.messages import Finished, QueuedRequest, Suspended
 from inference.models import Checkpoint, Generation, State
 from inference.services.settlement import Outcome, settle
@@ -43,14 +43,25 @@ class Suspension:
         return self.request.generation_id
 
 
+async def keep_while_suspended(
+    redis: Client, suspension: Suspension, holder: str, *, now: datetime
+) -> None:
+    """Keep it, if it is in the turn that `holder` has suspended: it may have gone on since."""
+    lease = await redis.get(redis_keys.lease(suspension.generation_id))
+    if lease == (leases.SUSPENDED + holder).encode():
+        await database(keep, suspension, now=now)
+
+
 def keep(suspension: Suspension, *, now: datetime) -> None:
-    """Keep it until it is read again, or for `CHECKPOINT_TTL_S`. Twice is the same as once."""
+    """Keep it until it is read again, or for `CHECKPOINT_TTL_S`. Twice is the same as once, and
+    late is as good as never.
+    """
     raw = messages.encode(suspension.request)
     with scope.tenant(suspension.tenant_id), writing():
         open_ones = Generation.objects.filter(
             id=suspension.generation_id, state__in=(State.OPEN, State.SUSPENDED)
         )
-        if not open_ones.update(state=State.SUSPENDED):
+        if _has_later(suspension) or not open_ones.update(state=State.SUSPENDED):
             return
         Checkpoint.objects.update_or_create(
             generation_id=suspension.generation_id,
@@ -63,6 +74,13 @@ def keep(suspension: Suspension, *, now: datetime) -> None:
                 "expires_at": now + timedelta(seconds=settings.CHECKPOINT_TTL_S),
             },
         )
+
+
+def _has_later(suspension: Suspension) -> bool:
+    kept = Checkpoint.objects.filter(generation_id=suspension.generation_id).first()
+    return kept is not None and (
+        messages.decode_request(bytes(kept.request)).turn > suspension.request.turn
+    )
 
 
 async def go_on(redis: Client, tenant_id: str, generation_id: str) -> bool:
@@ -108,7 +126,7 @@ async def give_up(redis: Client, clock: Clock, tenant_id: str, generation_id: st
         redis,
         "end_suspended",
         [redis_keys.lease(generation_id), redis_keys.log(tenant_id, generation_id)],
-        [f"{final.seq}-*", messages.encode(final), settings.LOG_TTL_S],
+        [f"{final.seq}-*", messages.encode(final), settings.LOG_TTL_S, request.turn],
     )
     log_is_gone = not await redis.exists(redis_keys.log(tenant_id, generation_id))
     if closed != 1 and not log_is_gone:

@@ -7,12 +7,12 @@ from typing import cast
 
 from django.conf import settings
 
-from inference import control, metrics, queue, redis_keys
+from inference import control, leases, metrics, queue, redis_keys, registry
 from inference.messages import Cancel, Detached, Finished, QueuedRequest
 from inference.models import Generation
 from inference.pipeline.admission import Admission, Admitted
 from inference.pipeline.stages import STAGES
-from inference.services import checkpoints
+from inference.services import checkpoints, takeover
 from inference.services.replays import Replayed
 from inference.services.settlement import Outcome, settle
 from kernel.clock import Clock
@@ -115,16 +115,25 @@ async def _cancel_here_and_now(admitted: Admitted, clock: Clock) -> bool:
     waiting = await queue.waiting(redis, admitted.generation_id)
     if waiting is not None:
         return await _withdraw(waiting, clock)
-    holder = (await redis.get(redis_keys.lease(admitted.generation_id)) or b"").decode()
-    if holder.startswith("closed:"):
+    lease = await redis.get(redis_keys.lease(admitted.generation_id))
+    if lease is not None and lease.decode().startswith(leases.CLOSED):
         return True
-    if holder and not holder.startswith("suspended:"):
-        await control.send(redis, {holder: [Cancel(admitted.generation_id)]})
-        return True
+    if replica := leases.runs_at(lease):
+        return await _tell(replica, admitted, clock)
     if await checkpoints.give_up(redis, clock, admitted.tenant_id, admitted.generation_id):
         return True
     log = redis_keys.log(admitted.tenant_id, admitted.generation_id)
-    return not holder and not await redis.exists(log)
+    return lease is None and not await redis.exists(log)
+
+
+async def _tell(replica: str, admitted: Admitted, clock: Clock) -> bool:
+    redis = client()
+    await control.send(redis, {replica: [Cancel(admitted.generation_id)]})
+    if not await registry.lost(redis, [replica]):
+        return True
+    # Nobody hears it there; who takes its generations over does.
+    await takeover.take_over(redis, clock, {replica})
+    return False
 
 
 async def _withdraw(request: QueuedRequest, clock: Clock) -> bool:

@@ -231,8 +231,12 @@ ENGINE_STEP_TOKENS = whole("NEHIR_ENGINE_STEP_TOKENS", 1024, low=0, high=1_000_0
 ENGINE_MAX_RUNNING = whole("NEHIR_ENGINE_MAX_RUNNING", 64, low=1, high=4096)
 ENGINE_KV_CACHE_GIB = whole("NEHIR_ENGINE_KV_CACHE_GIB", 2, low=1, high=1024)
 ENGINE_LOAD_TIMEOUT_S = whole("NEHIR_ENGINE_LOAD_TIMEOUT_S", 600, low=10, high=7200)
-# A replica that has not been heard of for this long is lost, and what it ran is closed.
-REPLICA_TIMEOUT_S = number("NEHIR_REPLICA_TIMEOUT_S", 4, low=1, high=60)
+# A replica that has not been heard of for this long is lost, and others go on with what it ran.
+REPLICA_TIMEOUT_S = number("NEHIR_REPLICA_TIMEOUT_S", 2, low=1, high=60)
+# How many engines a generation may lose before it is given up: it may be what kills them.
+TAKEOVER_LIMIT = whole("NEHIR_TAKEOVER_LIMIT", 3, low=0, high=100)
+# Longer than the longest prefill: an engine with work that makes no token for this long is ended.
+ENGINE_STALL_TIMEOUT_S = number("NEHIR_ENGINE_STALL_TIMEOUT_S", 120, low=1, high=3600)
 
 # -- Admission
 QUEUE_LIMIT = whole("NEHIR_QUEUE_LIMIT", 1000, low=1, high=100_000)

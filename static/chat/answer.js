@@ -52,6 +52,11 @@ export class Answer {
     this.#show("resuming");
   }
 
+  /** Its engine is lost or leaves; another goes on with it. */
+  interrupted(reason) {
+    this.lost(reason === "engine_lost" ? texts.answer.engineLost : texts.answer.engineLeft);
+  }
+
   /** It goes on from where it was. */
   resumed() {
     this.#wasResumed = true;

@@ -100,6 +100,7 @@ export class Exchange extends EventTarget {
   #onProgress(frame) {
     if (frame.type === "resumed") this.#onResumed();
     else if (frame.type === "queued") this.#answer.queued(frame);
+    else if (frame.type === "interrupted") this.#answer.interrupted(frame.reason);
     else if (frame.type === "gap") this.#answer.gap();
     else if (frame.type === "tokens") {
       if (frame.seq > this.#answer.seq) this.#answer.append(frame.seq, frame.text);

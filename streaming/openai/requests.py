@@ -70,6 +70,7 @@ class ChatCompletionRequest(Struct, frozen=True):
     stream_options: StreamOptions | None = None
     max_tokens: Annotated[int, Meta(ge=1, le=10_000_000)] | None = None
     max_completion_tokens: Annotated[int, Meta(ge=1, le=10_000_000)] | None = None
+    min_tokens: Annotated[int, Meta(ge=0, le=10_000_000)] | None = None
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
     top_p: Annotated[float, Meta(gt=0, le=1)] | None = None
     presence_penalty: Penalty | None = None
@@ -86,6 +87,7 @@ class ChatCompletionRequest(Struct, frozen=True):
         """How to sample; `max_tokens` is settled at admission."""
         return Sampling(
             max_tokens=self.answer_tokens or 1,
+            min_tokens=self.min_tokens or 0,
             temperature=1.0 if self.temperature is None else self.temperature,
             top_p=1.0 if self.top_p is None else self.top_p,
             presence_penalty=self.presence_penalty or 0.0,

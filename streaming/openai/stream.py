@@ -155,7 +155,11 @@ def _frame_events(admitted: Admitted, frame: Frame, wanted: Wanted) -> list[byte
     if frame.text:
         delta = responses.chunk(admitted, {"content": frame.text})
         events.append(sse.event(delta, seq=frame.seq))
+    if frame.interrupted:
+        events.append(sse.comment(f"interrupted {frame.interrupted}"))
     if isinstance(frame.final, Finished):
+        if frame.final.restored:
+            events.append(sse.comment(f"restored {frame.final.restored}"))
         reason = responses.FINISH_REASONS[frame.final.finish_reason]
         last = responses.chunk(admitted, {}, finish_reason=reason)
         events.append(sse.event(last, seq=frame.seq))

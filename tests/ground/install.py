@@ -18,7 +18,8 @@ import psutil
 import redis
 
 from inference import messages, redis_keys, token_log
-from inference.messages import ReplicaRecord
+from inference.messages import Finished, ReplicaRecord, Tokens
+from inference.token_log import LogEntry
 from tests import environment
 from tests.environment import ROOT
 from tests.ground.ports import free_port
@@ -163,13 +164,27 @@ class Install:
 
     def log_text(self, generation_id: str) -> str:
         """An answer as its token log has it."""
+        entries = [logged.entry for logged in self._log(generation_id)]
+        said = (entry for entry in entries if isinstance(entry, Tokens | Finished))
+        return "".join(entry.text for entry in said)
+
+    def _log(self, generation_id: str) -> list[LogEntry]:
         query = "SELECT tenant_id FROM inference_generation WHERE id = ?"
         (found,) = self.rows(query, generation_id)
         key = redis_keys.log(found["tenant_id"], generation_id)
         with redis.Redis(unix_socket_path=str(self.folder / "run" / "valkey.sock")) as connection:
             raw: Any = connection.xrange(key)
-        entries = [logged.entry for logged in token_log.parse(raw)]
-        return "".join(getattr(entry, "text", "") for entry in entries)
+        return token_log.parse(raw)
+
+    def log_tokens(self, generation_id: str) -> int:
+        """How many tokens its log holds, one after the other."""
+        return self._log(generation_id)[-1].position[0]
+
+    def taken(self) -> int:
+        """Generations that some replica has taken and not settled."""
+        with redis.Redis(unix_socket_path=str(self.folder / "run" / "valkey.sock")) as connection:
+            keys: Any = connection.keys(redis_keys.running("*"))
+            return sum(int(connection.hlen(key)) for key in keys)  # type: ignore[arg-type]
 
     # -- What is done to it
 

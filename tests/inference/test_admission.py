@@ -7,9 +7,9 @@ import pytest
 from pytest_django.fixtures import Settings
 from redis.exceptions import ConnectionError as RedisAway
 
-from inference import queue, redis_keys
+from inference import queue, redis_keys, registry
 from inference.engine.protocol import Sampling
-from inference.messages import QueuedRequest
+from inference.messages import QueuedRequest, ReplicaRecord
 from inference.models import Generation, Route, State
 from inference.pipeline.admission import Admission
 from inference.services import catalog, generations
@@ -28,6 +28,8 @@ from tenants.principal import Principal
 from tests.inference.making import START, Records, StoppedClock
 
 CLOCK = StoppedClock()
+RECORD = ReplicaRecord("engine", "inc_a", "rel_a", "fake", "ready")
+NINE = Sampling(1, min_tokens=9)
 ADA = Principal("ten_a", "service_account", "sva_a", key_id="key_a")
 
 
@@ -87,6 +89,11 @@ async def test_an_answer_gets_what_was_asked_the_default_or_what_is_left(
         (asking("word " * 63), ContextLengthExceeded, "messages"),
         (asking("x" * 64 * 16 + "x"), ContextLengthExceeded, "messages"),
         (asking("word", max_tokens=63), ContextLengthExceeded, "max_tokens"),
+        (
+            asking("word", sampling=Sampling(1, min_tokens=9), max_tokens=8),
+            BadRequest,
+            "min_tokens",
+        ),
         (asking(messages=[]), BadRequest, "messages"),
     ],
 )
@@ -171,8 +178,18 @@ async def test_cancelling_what_waits_takes_it_out_and_settles_it_once(
     assert (found.state, found.output_tokens) == (State.CANCELLED, 0)
 
 
+async def test_cancelling_what_a_lost_replica_runs_ends_it(redis: Client, records: Records) -> None:
+    admitted = await generations.admit(asking(), CLOCK)
+    await queue.claim(redis, "rel_a", "inc_a")
+    await generations.cancel(admitted, CLOCK)
+    (found,) = await database(every_generation)
+    assert found.state == State.CANCELLED
+    assert await queue.claim(redis, "rel_a", "inc_b") is None
+
+
 async def test_cancelling_what_runs_tells_its_replica(redis: Client, records: Records) -> None:
     admitted = await generations.admit(asking(), CLOCK)
+    await registry.renew(redis, RECORD, timeout_s=60)
     await queue.claim(redis, "rel_a", "inc_a")
     await generations.cancel(admitted, CLOCK)
     assert await redis.llen(redis_keys.control("inc_a")) == 1

@@ -8,16 +8,19 @@ import pytest
 from pytest_django.fixtures import Settings
 from redis.exceptions import ConnectionError as RedisAway
 
-from inference import control, queue, redis_keys, registry
-from inference.engine.fake import FakeEngine
-from inference.engine.protocol import EngineDead, EngineRequest
+from inference import control, leases, queue, redis_keys, registry, token_log
+from inference.engine.fake import FakeEngine, word
+from inference.engine.protocol import Delta, EngineDead, EngineRequest
 from inference.host import engine_host
 from inference.host.engine_host import EngineHost
-from inference.messages import Cancel, QueuedRequest, ReplicaRecord, encode
+from inference.host.presence import Presence
+from inference.host.runner import Runner
+from inference.messages import Cancel, QueuedRequest, ReplicaRecord, SuspendReason, encode
 from inference.models import Generation
+from inference.services import takeover
 from kernel.database import database
 from kernel.redis import Client
-from tests.inference.making import Records, StoppedClock, request
+from tests.inference.making import Records, StoppedClock, leased, request
 
 
 @pytest.fixture(autouse=True)
@@ -130,15 +133,18 @@ async def test_an_engine_gets_its_depth_or_what_one_step_prefills(
 async def test_a_cancel_reaches_the_generation(redis: Client, records: Records) -> None:
     async with hosting(quick(itl_s=0.05), redis):
         asked = await queued(redis, records, max_tokens=256)
-        while not (holder := await redis.get(redis_keys.lease(asked.generation_id))):
+        while not (lease := await redis.get(redis_keys.lease(asked.generation_id))):
             await asyncio.sleep(0.005)
-        await control.send(redis, {holder.decode(): [Cancel(asked.generation_id)]})
+        incarnation = leases.runs_at(lease)
+        assert incarnation is not None
+        await control.send(redis, {incarnation: [Cancel(asked.generation_id)]})
         found = await ended(records, asked)
         assert found.state == "cancelled"
         assert found.output_tokens < 256
 
 
 async def test_stopped_it_leaves_nothing_but_what_waits(redis: Client, records: Records) -> None:
+    """What runs waits as well, with what it has."""
     async with hosting(quick(itl_s=0.05), redis) as task:
         running = await queued(redis, records, max_tokens=256)
         while not await redis.exists(redis_keys.lease(running.generation_id)):
@@ -147,13 +153,14 @@ async def test_stopped_it_leaves_nothing_but_what_waits(redis: Client, records: 
         with pytest.raises(asyncio.CancelledError):
             await task
     waiting = await queued(redis, records)
-    found = await database(records.of, running)
-    assert (found.state, found.error_code) == ("failed", "engine_stopped")
+    assert (await database(records.of, running)).settled_at is None
+    assert await redis.zcard(redis_keys.queue("rel_a")) == 2
     assert await registry.replicas(redis) == []
     assert await redis.smembers(redis_keys.REPLICAS) == set()
     assert not await redis.keys(redis_keys.running("*"))
     async with hosting(quick(), redis):
         assert (await ended(records, waiting)).state == "finished"
+        assert (await ended(records, running)).output_tokens == 256
 
 
 async def test_a_claim_that_was_on_its_way_when_it_stopped_is_not_forgotten(
@@ -209,19 +216,163 @@ async def test_an_engine_that_dies_ends_the_host_with_an_error(
         await engine.stop()
         with pytest.raises(EngineDead):
             await task
-        if asked is not None:
-            assert (await database(records.of, asked)).state == "failed"
         assert await registry.replicas(redis) == []
+        assert await redis.smembers(redis_keys.REPLICAS) == set()
+    if asked is not None:
+        async with hosting(quick(), redis):
+            found = await ended(records, asked)
+            assert (found.state, found.output_tokens) == ("finished", 256)
 
 
 async def test_an_engine_that_makes_no_token_never_gets_ready(
     redis: Client, records: Records
 ) -> None:
     class Mute(FakeEngine):
-        async def restore(self, request, output_token_ids):  # type: ignore[no-untyped-def]
+        async def restore(self, request, output_token_ids, text):  # type: ignore[no-untyped-def]
             return
             yield
 
     with pytest.raises(EngineDead, match="warm-up"):
         await host_of(Mute(ttft_s=0, itl_s=0), redis).run()
     assert all(each.state == "loading" for each in await registry.replicas(redis))
+
+
+class Hanging(FakeEngine):
+    """Makes three tokens of an answer, then none, and says that it is well."""
+
+    def _delta(self, request: EngineRequest, position: int, last: int) -> Delta:
+        if position == 3:
+            self._sleep = self._for_ever  # type: ignore[method-assign]
+        return super()._delta(request, position, last)
+
+    async def _for_ever(self, seconds: float) -> None:
+        await asyncio.Event().wait()
+
+
+async def test_an_engine_that_hangs_is_ended_and_its_answers_go_on_elsewhere(
+    redis: Client, records: Records, settings: Settings
+) -> None:
+    settings.ENGINE_STALL_TIMEOUT_S = 1
+    async with hosting(Hanging(ttft_s=0.001, itl_s=0.001), redis) as task:
+        asked = await queued(redis, records)
+        with pytest.raises(EngineDead, match="nothing of 1 requests"):
+            await task
+    assert await registry.replicas(redis) == []
+    async with hosting(quick(), redis):
+        found = await ended(records, asked)
+        assert (found.state, found.output_tokens) == ("finished", 8)
+    content = await token_log.content(redis, asked.tenant_id, asked.generation_id)
+    assert content is not None
+    prompt = asked.engine_request.prompt_token_ids
+    assert content.text == "".join(word(prompt, position)[1] for position in range(8))
+
+
+async def test_one_with_nothing_to_do_or_only_held_requests_does_not_hang(
+    redis: Client, records: Records, settings: Settings
+) -> None:
+    settings.ENGINE_STALL_TIMEOUT_S = 1
+    async with hosting(quick(), redis) as task:
+        asked = request(max_tokens=8, high_water_tokens=2)
+        await database(records.open, asked)
+        await queue.enqueue(redis, asked)
+        while (await replica(redis)).held == 0:
+            await asyncio.sleep(0.005)
+        done, _ = await asyncio.wait([task], timeout=2)
+        assert not done
+
+
+async def test_a_dead_engine_is_announced_before_its_host_is_gone(
+    redis: Client, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever keeps the host: from then on it is no replica that could answer."""
+    states: list[list[str]] = []
+    stop = Runner.stop
+
+    async def looked_at(runner: Runner, why: SuspendReason) -> None:
+        states.append([each.state for each in await registry.replicas(redis)])
+        await stop(runner, why)
+
+    monkeypatch.setattr(Runner, "stop", looked_at)
+    engine = quick()
+    async with hosting(engine, redis) as task:
+        await engine.stop()
+        with pytest.raises(EngineDead):
+            await task
+    assert states == [["draining"]]
+
+
+async def test_it_takes_over_what_another_ran(redis: Client, records: Records) -> None:
+    other = ReplicaRecord("other", "inc_x", "rel_a", "fake", "ready")
+    await registry.renew(redis, other, timeout_s=60)
+    asked = request()
+    await database(records.open, asked)
+    await leased(redis, "inc_x", asked)
+    async with hosting(quick(), redis):
+        await registry.lose(redis, "inc_x")
+        found = await ended(records, asked)
+    assert (found.state, found.output_tokens) == ("finished", 8)
+
+
+async def test_one_that_was_cut_off_drops_what_another_has(
+    redis: Client, records: Records, settings: Settings
+) -> None:
+    # Full, so that it doesn't take it again.
+    settings.ENGINE_MAX_RUNNING = 1
+    async with hosting(quick(), redis):
+        held = request(max_tokens=8, high_water_tokens=2)
+        await database(records.open, held)
+        await queue.enqueue(redis, held)
+        while (await replica(redis)).held == 0:
+            await asyncio.sleep(0.005)
+        mine = (await replica(redis)).incarnation
+        other = ReplicaRecord("other", "inc_x", "rel_a", "fake", "ready")
+        await registry.renew(redis, other, timeout_s=60)
+        await registry.lose(redis, mine)
+        await takeover.take_over(redis, StoppedClock(), {mine})
+        await queue.claim(redis, "rel_a", "inc_x")
+        # Nothing is appended for a held one, so only its leases tell.
+        while {each.incarnation: each.held for each in await registry.replicas(redis)}.get(
+            mine
+        ) != 0:
+            await asyncio.sleep(0.005)
+        while await registry.unsettled(redis, mine):
+            await asyncio.sleep(0.005)
+    assert [each.turn for each in await registry.unsettled(redis, "inc_x")] == [1]
+    assert (await database(records.of, held)).settled_at is None
+
+
+async def test_one_that_was_cut_off_may_take_again_what_it_lost(
+    redis: Client, records: Records
+) -> None:
+    async with hosting(quick(itl_s=0.02), redis):
+        held = request(max_tokens=8, high_water_tokens=2)
+        await database(records.open, held)
+        await queue.enqueue(redis, held)
+        while (await replica(redis)).held == 0:
+            await asyncio.sleep(0.005)
+        mine = (await replica(redis)).incarnation
+        await registry.lose(redis, mine)
+        await takeover.take_over(redis, StoppedClock(), {mine})
+        while not (await registry.unsettled(redis, mine)):
+            await asyncio.sleep(0.005)
+        assert [each.turn for each in await registry.unsettled(redis, mine)] == [1]
+        await control.send(redis, {mine: [Cancel(held.generation_id)]})
+        found = await ended(records, held)
+    assert (found.state, found.output_tokens) == ("cancelled", 2)
+
+
+async def test_it_takes_nothing_while_it_may_count_as_lost(
+    redis: Client, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+    async with hosting(quick(), redis):
+        with monkeypatch.context() as patch:
+            patch.setattr(Presence, "is_heard", property(lambda _: looks.append(0)))
+            while len(looks) < 2:  # a claim that waits already has ended
+                await asyncio.sleep(0.005)
+            asked = await queued(redis, records)
+            seen = len(looks)
+            while len(looks) < seen + 20:
+                await asyncio.sleep(0.005)
+            assert await queue.place(redis, "rel_a", asked.generation_id) == 1
+        assert (await ended(records, asked)).state == "finished"

@@ -69,8 +69,17 @@ async def test_an_answer_ends_by_itself_when_it_may_be_long() -> None:
 async def test_what_is_restored_goes_on_as_if_it_had_never_stopped() -> None:
     whole = await drained(engine(Time()).submit(asked()))
     ids = [token for delta in whole[:11] for token in delta.token_ids]
-    rest = await drained(engine(Time()).restore(asked(), ids))
+    told = "".join(delta.text for delta in whole[:11])
+    rest = await drained(engine(Time()).restore(asked(), ids, told))
     assert rest == whole[11:]
+
+
+async def test_what_is_restored_tells_what_had_not_been_told_of_its_tokens() -> None:
+    whole = await drained(engine(Time()).submit(asked()))
+    ids = [token for delta in whole for token in delta.token_ids]
+    told = "".join(delta.text for delta in whole[:-1])
+    rest = await drained(engine(Time()).restore(asked(), ids, told))
+    assert rest == [Delta(whole[-1].text, (), whole[-1].finish_reason)]
 
 
 async def test_held_it_makes_nothing_and_released_it_goes_on_the_same() -> None:

@@ -46,7 +46,7 @@ async def test_first_come_first_served(redis: Client) -> None:
 
 async def test_a_claim_leases_and_tells_the_log_in_one_step(redis: Client) -> None:
     asked = await leased(redis, "inc_a")
-    assert await redis.get(redis_keys.lease(asked.generation_id)) == b"inc_a"
+    assert await redis.get(redis_keys.lease(asked.generation_id)) == b"inc_a/0"
     assert await redis.hkeys(redis_keys.running("inc_a")) == [asked.generation_id.encode()]
     assert not await redis.exists(redis_keys.request(asked.generation_id))
     assert await entries(redis, asked) == [Opened(prompt_tokens=3), Started("inc_a")]

@@ -46,6 +46,6 @@ async def test_a_replica_that_gives_up_is_lost_at_once(redis: Client) -> None:
 
 async def test_unsettled_is_what_was_taken_and_not_settled(redis: Client) -> None:
     first, second = await leased(redis, "inc_a"), await leased(redis, "inc_a")
-    await registry.settled(redis, "inc_a", first.generation_id)
+    await registry.settled(redis, "inc_a", first)
     assert await registry.unsettled(redis, "inc_a") == [second]
     assert await registry.unsettled(redis, "inc_b") == []

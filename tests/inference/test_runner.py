@@ -6,15 +6,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import pytest
+from pytest_django.fixtures import Settings
 
-from inference import token_log
-from inference.engine.fake import FakeEngine
+from inference import queue, redis_keys, token_log
+from inference.engine.fake import FakeEngine, word
 from inference.engine.protocol import Delta, EngineDead, EngineError, EngineRequest, Load
 from inference.host.runner import Runner
 from inference.host.settler import Settler
 from inference.host.writer import LogWriter
-from inference.messages import Cancel, Failed, Finished, QueuedRequest
+from inference.messages import Cancel, Failed, Finished, QueuedRequest, Suspended
 from inference.models import Generation
+from inference.services import takeover
 from inference.token_log import Content
 from kernel.database import database
 from kernel.redis import Client
@@ -53,6 +55,12 @@ class Bench:
         await self.settler.drain(timeout_s=20)
         return found
 
+    async def settled(self, asked: QueuedRequest) -> bool:
+        """Once the host has nothing more to do with it."""
+        while len(self.runner):
+            await asyncio.sleep(0.002)
+        return await self.settler.drain(timeout_s=20)
+
     async def content(self, asked: QueuedRequest) -> Content:
         found = await token_log.content(self.redis, asked.tenant_id, asked.generation_id)
         assert found is not None
@@ -88,7 +96,7 @@ async def test_an_answer_is_logged_and_settled(redis: Client, records: Records) 
         asked = await at.start(max_tokens=12)
         found = await at.ended(asked)
         content = await at.content(asked)
-        assert at.runner.output_tokens == 12
+        assert at.runner.tally.output_tokens == 12
         assert len(at.runner) == 0
     assert (found.state, found.finish_reason, found.output_tokens) == ("finished", "length", 12)
     assert isinstance(content.final, Finished)
@@ -154,7 +162,7 @@ async def test_an_engine_that_misses_the_abort_is_closed(redis: Client, records:
     assert found.output_tokens < 256
 
 
-async def test_stopping_breaks_off_what_runs_and_says_so(redis: Client, records: Records) -> None:
+async def test_stopping_hands_back_what_runs(redis: Client, records: Records) -> None:
     async with bench(redis, records, slow()) as at:
         asked = [await at.start(max_tokens=256) for _ in range(3)]
         for each in asked:
@@ -162,10 +170,14 @@ async def test_stopping_breaks_off_what_runs_and_says_so(redis: Client, records:
         await at.runner.stop()
         for each in asked:
             last = (await entries(redis, each))[-1]
-            found = await at.ended(each)
-            assert isinstance(last, Failed)
-            assert (last.code, last.retryable) == ("engine_stopped", True)
-            assert (found.error_code, found.output_tokens) == ("engine_stopped", last.seq)
+            assert isinstance(last, Suspended)
+            assert last.reason == "drained"
+        assert await at.settler.drain(timeout_s=20)
+        again = [await queue.claim(redis, "rel_a", "inc_b") for _ in asked]
+        for each in again:
+            assert each is not None
+            assert each.progress is not None
+            assert (each.text, each.seq) == ((await at.content(each)).text, each.seq)
 
 
 async def test_an_answer_that_is_ending_may_end_while_its_host_stops(
@@ -194,20 +206,31 @@ async def test_an_answer_that_is_ending_may_end_while_its_host_stops(
     assert (found.state, found.error_code) == ("finished", "")
 
 
-async def test_an_engine_that_dies_is_told_to_readers_and_to_its_host(
-    redis: Client, records: Records
+@pytest.mark.parametrize("limit", [0, 1])
+async def test_an_engine_that_dies_is_told_to_its_host_and_its_answers_go_on(
+    redis: Client, records: Records, settings: Settings, limit: int
 ) -> None:
+    """Unless they have had as many engines as they may lose."""
+    settings.TAKEOVER_LIMIT = limit
     async with bench(redis, records, slow()) as at:
         asked = await at.start(max_tokens=256)
         failed = asyncio.create_task(at.runner.engine_failed())
         await at.tokens(asked, 2)
         await at.engine.stop()
-        found = await at.ended(asked)
         with pytest.raises(EngineDead):
             await failed
+        assert await at.settled(asked)
         last = (await entries(redis, asked))[-1]
-    assert isinstance(last, Failed)
-    assert (last.code, last.retryable, found.error_code) == ("engine_lost", True, "engine_lost")
+        again = await queue.claim(redis, "rel_a", "inc_b")
+        found = await database(records.of, asked)
+    if limit:
+        assert isinstance(last, Suspended)
+        assert again is not None
+        assert (last.reason, again.seq, again.engines_lost) == ("engine_lost", last.seq, 1)
+    else:
+        assert isinstance(last, Failed)
+        assert (last.code, last.retryable, found.error_code) == ("engine_lost", True, "engine_lost")
+        assert again is None
 
 
 class Faulty(FakeEngine):
@@ -243,15 +266,33 @@ async def test_a_request_that_fails_ends_alone_and_keeps_the_details_from_users(
 async def test_fenced_off_it_stops_the_engine_and_writes_nothing(
     redis: Client, records: Records
 ) -> None:
-    from inference import redis_keys
-
     async with bench(redis, records, slow()) as at:
         asked = await at.start(max_tokens=256)
         await at.tokens(asked, 2)
-        await redis.set(redis_keys.lease(asked.generation_id), "closed:lost")
+        await takeover.take_over(redis, StoppedClock(), {"inc_a"})
+        written = await entries(redis, asked)
+        assert await at.settled(asked)
+        assert at.engine.load() == Load(0, 0)
+        assert await entries(redis, asked) == written
+        assert (await database(records.of, asked)).settled_at is None
+    assert await queue.place(redis, "rel_a", asked.generation_id) == 1
+
+
+async def test_what_comes_back_to_the_host_that_lost_it_runs_once(
+    redis: Client, records: Records
+) -> None:
+    """It was taken over from here, and taken again here, before that was noticed."""
+    async with bench(redis, records, slow()) as at:
+        asked = await at.start(max_tokens=20)
+        await at.tokens(asked, 2)
+        await takeover.take_over(redis, StoppedClock(), {"inc_a"})
+        again = await queue.claim(redis, "rel_a", "inc_a")
+        assert again is not None
+        at.runner.start(again)
         found = await at.ended(asked)
         content = await at.content(asked)
-        assert at.engine.load() == Load(0, 0)
-    assert found.error_code == "log_lost"
-    assert content.final is None
-    assert content.seq < 256
+        assert await at.settled(asked)
+    prompt = asked.engine_request.prompt_token_ids
+    assert content.text == "".join(word(prompt, position)[1] for position in range(20))
+    assert (found.state, found.output_tokens) == ("finished", 20)
+    assert await redis.keys(redis_keys.running("*")) == []

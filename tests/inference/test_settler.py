@@ -9,12 +9,14 @@ import pytest
 from django.db import OperationalError
 from redis.exceptions import ConnectionError as RedisAway
 
-from inference import registry, token_log
+from inference import queue, registry, token_log
 from inference.host import settler as settling
-from inference.host.settler import Settler
-from inference.messages import Failed, Finished, QueuedRequest, Usage
+from inference.host.settler import Ended, Settler
+from inference.messages import Finished, QueuedRequest, Suspended, Tokens, Usage
 from inference.models import State
+from inference.services import takeover
 from inference.services.settlement import Outcome, settle_all
+from inference.token_log import Write
 from kernel.database import database
 from kernel.redis import Client
 from tests.inference.making import START, Records, StoppedClock, entries, leased, request
@@ -44,8 +46,8 @@ async def taken(redis: Client, records: Records) -> QueuedRequest:
     return await leased(redis, "inc_a", asked)
 
 
-def outcome(asked: QueuedRequest, final: Finished | Failed = END) -> Outcome:
-    return Outcome(asked.tenant_id, asked.generation_id, "", final)
+def outcome(asked: QueuedRequest, final: Finished | Suspended | None = END) -> Ended:
+    return Ended(asked, "", final)
 
 
 async def test_it_settles_with_the_time_of_the_end(redis: Client, records: Records) -> None:
@@ -105,10 +107,10 @@ async def test_redis_away_holds_up_the_note_and_not_the_settlement(
     back = asyncio.Event()
     settled = registry.settled
 
-    async def flaky(redis: Client, incarnation: str, generation_id: str) -> None:
+    async def flaky(redis: Client, incarnation: str, request: QueuedRequest) -> None:
         if not back.is_set():
             raise RedisAway("gone")
-        await settled(redis, incarnation, generation_id)
+        await settled(redis, incarnation, request)
 
     monkeypatch.setattr(registry, "settled", flaky)
     async with working(redis, StoppedClock()) as settler:
@@ -124,21 +126,83 @@ async def test_redis_away_holds_up_the_note_and_not_the_settlement(
     assert await registry.unsettled(redis, "inc_a") == []
 
 
-async def test_a_log_that_was_given_up_gets_its_last_entry(redis: Client, records: Records) -> None:
-    lost = Failed(0, "log_lost", "Lost.", retryable=True, usage=Usage(3, 0))
+async def test_what_could_not_be_written_on_here_goes_on_from_its_log(
+    redis: Client, records: Records
+) -> None:
+    """Redis was away for so long that the log was given up, and nobody else has taken it."""
     async with working(redis, StoppedClock()) as settler:
         asked = await taken(redis, records)
-        settler.put(outcome(asked, lost))
+        tokens = Tokens(seq=2, text="river water ", token_ids=(0, 1))
+        await token_log.append(redis, "inc_a", [write(asked, tokens)])
+        settler.put(outcome(asked, None))
         assert await settler.drain(timeout_s=20)
-        assert (await entries(redis, asked))[-1] == lost
+    assert await registry.unsettled(redis, "inc_a") == []
+    again = await queue.claim(redis, "rel_a", "inc_b")
+    assert again is not None
+    assert (again.seq, again.text, again.turn, again.engines_lost) == (2, "river water ", 1, 0)
 
 
-async def test_a_log_that_has_its_last_entry_gets_no_other(redis: Client, records: Records) -> None:
+async def test_what_another_has_by_now_is_left_alone(redis: Client, records: Records) -> None:
     async with working(redis, StoppedClock()) as settler:
         asked = await taken(redis, records)
-        write = token_log.Write(asked.tenant_id, asked.generation_id, END)
-        await token_log.append(redis, "inc_a", [write])
+        await taken_over(redis, asked)
         written = await entries(redis, asked)
-        settler.put(outcome(asked))
+        settler.put(outcome(asked, None))
         assert await settler.drain(timeout_s=20)
-        assert await entries(redis, asked) == written
+    assert (await database(records.of, asked)).state == State.OPEN
+    assert await entries(redis, asked) == written
+    assert await registry.unsettled(redis, "inc_a") == []
+    assert [each.turn for each in await registry.unsettled(redis, "inc_b")] == [1]
+
+
+async def test_a_log_that_is_gone_is_settled_as_lost(redis: Client, records: Records) -> None:
+    async with working(redis, StoppedClock()) as settler:
+        asked = await taken(redis, records)
+        await redis.flushall()
+        settler.put(outcome(asked, None))
+        assert await settler.drain(timeout_s=20)
+    assert (await database(records.of, asked)).error_code == "log_lost"
+
+
+async def test_noting_the_end_of_one_turn_leaves_the_next_alone(
+    redis: Client, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same host may have taken it again before it notes that it has handed it back."""
+    requeue = queue.requeue
+
+    async def taken_at_once(redis: Client, asked: QueuedRequest) -> bool:
+        done = await requeue(redis, asked)
+        assert await queue.claim(redis, "rel_a", "inc_a") is not None
+        return done
+
+    monkeypatch.setattr(queue, "requeue", taken_at_once)
+    async with working(redis, StoppedClock()) as settler:
+        asked = await taken(redis, records)
+        end = Suspended(0, "", "drained", Usage(3, 0))
+        await token_log.append(redis, "inc_a", [write(asked, end)])
+        settler.put(outcome(asked, end))
+        assert await settler.drain(timeout_s=20)
+    assert [each.turn for each in await registry.unsettled(redis, "inc_a")] == [1]
+
+
+async def test_a_suspension_that_comes_late_keeps_nothing(redis: Client, records: Records) -> None:
+    """It was put back and taken by another while this host slept."""
+    async with working(redis, StoppedClock()) as settler:
+        asked = await taken(redis, records)
+        end = Suspended(0, "", "detached", Usage(3, 0))
+        await token_log.append(redis, "inc_a", [write(asked, end)])
+        assert await queue.requeue(redis, asked)
+        await queue.claim(redis, "rel_a", "inc_b")
+        settler.put(outcome(asked, end))
+        assert await settler.drain(timeout_s=20)
+    assert (await database(records.of, asked)).state == State.OPEN
+
+
+def write(asked: QueuedRequest, entry: Tokens | Suspended) -> Write:
+    return Write(asked.tenant_id, asked.generation_id, entry, asked.turn)
+
+
+async def taken_over(redis: Client, asked: QueuedRequest) -> None:
+    """inc_a counts as lost, and inc_b has what it ran."""
+    assert await takeover.take_over(redis, StoppedClock(), {"inc_a"}) == 1
+    assert await queue.claim(redis, "rel_a", "inc_b") is not None

@@ -162,25 +162,27 @@ async def test_waiting_says_the_place_and_the_models_state_changes(own_stack: Ow
         await socket.until("finished", generation=second["generation"])
 
 
-async def test_a_killed_engine_is_one_error_and_the_socket_stays_open(own_stack: OwnStack) -> None:
+async def test_a_killed_engine_is_a_gap(own_stack: OwnStack) -> None:
     stack = own_stack()
     assert stack.engine is not None
     async with chatting(stack) as socket:
         accepted = await socket.accepted()
         events = await socket.until("tokens")
         await asyncio.to_thread(stack.engine.kill)
-        events += await socket.until("error")
-        error = events[-1]
-        assert error["generation"] == accepted["generation"]
-        assert (error["error"]["code"], error["error"]["retryable"]) == ("engine_lost", True)
-        assert error["conversation"] == accepted["conversation"]
+        events += await socket.until("interrupted")
+        assert events[-1]["reason"] == "engine_lost"
+        events += await socket.until("queued")
+        assert events[-1]["position"] == 1
         await asyncio.to_thread(stack.start_engine)
-        again = await socket.accepted("hi", conversation=accepted["conversation"]["id"])
-        await socket.until("tokens", generation=again["generation"])
+        events += await socket.until("tokens")
+        await socket.stop(accepted["generation"])
+        events += await socket.until("finished")
+    assert [event for event in events if event["type"] == "error"] == []
+    heard = "".join(event["text"] for event in events if event["type"] == "tokens")
+    assert (heard, events[-1]["seq"]) == stack.logged(accepted["generation"])
+    stack.settled(accepted["generation"])
     kept = messages_of(stack, accepted["conversation"]["id"])
-    # Asked again, the question is not said twice and the broken answer is replaced.
-    assert [row["author"] for row in kept][:1] == ["user"]
-    assert [row["text"] for row in kept if row["author"] == "user"] == ["hi"]
+    assert [(row["author"], row["text"]) for row in kept] == [("user", "hi"), ("assistant", heard)]
 
 
 def test_what_is_said_over_the_api_is_kept_nowhere(stack: Stack) -> None:

@@ -46,10 +46,12 @@ def test_clear_refusals_then_recovery_without_a_restart(own_stack: OwnStack) -> 
     assert httpx.get(f"{stack.url}/healthz").status_code == 200
     with client_of(stack) as client:
         assert client.get("/v1/models").status_code == 200
-    found = stack.settled(stream.generation_id)
-    assert (found["state"], found["error_code"]) == ("failed", "log_lost")
+    # Whether another replica goes on with it, nobody can tell before Redis is back.
+    assert stack.generation(stream.generation_id)["state"] == "open"
 
     stack.valkey.start()
+    found = stack.settled(stream.generation_id)
+    assert (found["state"], found["error_code"]) == ("failed", "log_lost")
     wait_until(lambda: ready(stack).status_code == 200, what="ready again")
     assert answered(stack)
     stack.wait_until_idle()

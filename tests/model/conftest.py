@@ -1,6 +1,34 @@
 from __future__ import annotations
 
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
 import pytest
+import pytest_asyncio
+
+from inference.engine.factory import vllm_engine
+from inference.engine.protocol import Engine
+from tests.environment import ROOT
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def engine(model_folder: Path) -> AsyncIterator[Engine]:
+    """vLLM by itself, in float32: in bf16 greedy text depends on what else is in the batch."""
+    roots = os.pathsep.join((str(ROOT / "platform"), str(ROOT)))
+    with pytest.MonkeyPatch.context() as patch:
+        # The scheduler is imported by name in vLLM's own process.
+        patch.setenv("PYTHONPATH", roots)
+        vllm = vllm_engine(
+            model_folder,
+            context_tokens=1024,
+            # Small enough for a prompt to come in chunks.
+            arguments={"dtype": "float32", "max_num_batched_tokens": 256},
+            kv_cache_gib=1,
+        )
+        await vllm.start()
+        yield vllm
+        await vllm.stop()
 
 
 @pytest.hookimpl(trylast=True)

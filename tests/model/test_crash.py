@@ -1,60 +1,91 @@
-"""The engine killed in mid-stream. Each costs a reload, so these run last (see conftest)."""
+"""The engine killed in mid-stream, and its answers go on. Each costs a reload, so these run last
+(see conftest).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import threading
 
-import openai
-import psutil
+import httpx
 import pytest
 
-from inference.messages import ReplicaRecord
 from tests.ground.install import LOAD_S, Install
 from tests.ground.processes import wait_until
-from tests.model.asking import ask, listen, user
+from tests.model.asking import ask, user
 
-pytestmark = [pytest.mark.model, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.model, pytest.mark.slow, pytest.mark.timeout(900)]
 
-STORY = user("Write a long story about a river and its people.")
-
-
-def stream_and_kill(install: Install, victim: Callable[[], psutil.Process]) -> str:
-    """Kill in mid-stream, and return the generation's id once its reader was told."""
-    doomed = victim()
-    stream = iter(ask(install.openai(), STORY, max_tokens=2000, stream=True))
-    text = ""
-    while len(text) < 40:
-        chunk = next(stream)
-        text += chunk.choices[0].delta.content or ""
-    doomed.kill()
-    with pytest.raises(openai.APIError) as told:
-        list(stream)
-    assert told.value.code == "engine_lost"
-    with pytest.raises(StopIteration):
-        next(stream)
-    settled = install.settled(chunk.id)
-    assert (settled["state"], settled["error_code"]) == ("failed", "engine_lost")
-    assert settled["output_tokens"] > 0
-    return str(chunk.id)
+TOKENS = 80
+QUESTIONS = (
+    "Write a long story about a river and its people.",
+    "Explain at length why it rains.",
+    "Describe a town by the sea in detail.",
+)
+FLOAT32 = "UPDATE inference_release SET engine_arguments = ? WHERE engine = ?"
 
 
-def others(install: Install, than: ReplicaRecord) -> list[ReplicaRecord]:
-    return [known for known in install.replicas() if known.incarnation != than.incarnation]
+class Streamed(threading.Thread):
+    """An answer that is read as it comes, in a thread of its own."""
+
+    def __init__(self, install: Install, question: str) -> None:
+        super().__init__(daemon=True)
+        self._install = install
+        self._question = question
+        self.text = ""
+        self.id = ""
+        self.failure: Exception | None = None
+        self.start()
+
+    def run(self) -> None:
+        stream = ask(self._install.openai(), user(self._question), max_tokens=TOKENS, stream=True)
+        try:
+            for chunk in stream:
+                self.id = chunk.id
+                self.text += "".join(choice.delta.content or "" for choice in chunk.choices)
+        except Exception as failure:  # noqa: BLE001 - told by the test
+            self.failure = failure
+
+    def has(self, characters: int) -> None:
+        wait_until(lambda: len(self.text) >= characters, what="it has begun", within_s=LOAD_S)
+
+    def whole(self) -> str:
+        """Its text, which its log and the bill agree with."""
+        self.join(LOAD_S)
+        assert not self.is_alive()
+        assert self.failure is None
+        settled = self._install.settled(self.id)
+        assert (settled["state"], self.text) == ("finished", self._install.log_text(self.id))
+        assert settled["output_tokens"] == self._install.log_tokens(self.id)
+        return self.text
 
 
-def test_an_engine_core_that_is_killed_is_replaced(model_install: Install) -> None:
+def test_an_engine_core_that_is_killed_is_replaced_and_its_answers_go_on(
+    model_install: Install,
+) -> None:
+    """The next one loads in float32, in which a text doesn't depend on what is computed beside."""
     (lost,) = model_install.replicas()
-    stream_and_kill(model_install, model_install.engine_core)
+    model_install.execute(FLOAT32, json.dumps({"dtype": "float32"}), "vllm")
+    stream = Streamed(model_install, QUESTIONS[0])
+    stream.has(40)
+    model_install.engine_core().kill()
     wait_until(
-        lambda: (
-            {(known.state, known.replica) for known in others(model_install, lost)}
-            == {("ready", lost.replica)}
-        ),
-        what="another engine host is ready in the lost one's place",
-        within_s=LOAD_S,
+        lambda: model_install.status("/readyz") != httpx.codes.OK,
+        what="a dead engine is not ready",
     )
-    assert "Paris" in listen(model_install.openai(), user("What is the capital of France?")).text
+    stream.whole()
+    (known,) = model_install.replicas()
+    assert known.incarnation != lost.incarnation
 
 
-def test_a_host_that_is_killed_leaves_no_stream_hanging(model_install: Install) -> None:
-    stream_and_kill(model_install, model_install.engine_host)
+def test_greedy_answers_are_the_same_whenever_their_host_is_killed(model_install: Install) -> None:
+    """One waits for its first token, one has begun, one is about to end."""
+    undisturbed = [Streamed(model_install, question).whole() for question in QUESTIONS]
+    ending = Streamed(model_install, QUESTIONS[0])
+    ending.has(len(undisturbed[0]) * 3 // 4)
+    begun = Streamed(model_install, QUESTIONS[1])
+    begun.has(10)
+    waiting = Streamed(model_install, QUESTIONS[2])
+    wait_until(lambda: model_install.taken() == 3, what="all are taken")
+    model_install.engine_host().kill()
+    assert [each.whole() for each in (ending, begun, waiting)] == undisturbed

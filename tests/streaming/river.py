@@ -23,6 +23,7 @@ from inference.host.settler import Settler
 from inference.host.writer import LogWriter
 from inference.messages import QueuedRequest, ReplicaRecord, Tokens
 from inference.pipeline.admission import Admitted
+from inference.services import takeover
 from kernel.ids import new_id
 from kernel.redis import Client
 from streaming.answer import Answer, Frame
@@ -73,12 +74,13 @@ class SteppedEngine:
     async def stop(self) -> None: ...
 
     def submit(self, request: EngineRequest) -> AsyncGenerator[Delta, None]:
-        return self.restore(request, [])
+        return self.restore(request, [], "")
 
     async def restore(
-        self, request: EngineRequest, output_token_ids: list[int]
+        self, request: EngineRequest, output_token_ids: list[int], text: str
     ) -> AsyncGenerator[Delta, None]:
         assert output_token_ids == list(range(len(output_token_ids))), "restored out of order"
+        assert text == text_of(0, len(output_token_ids)), "restored with another text"
         mine = _Submitted(request, made=len(output_token_ids))
         self._submitted[request.generation_id] = mine
         try:
@@ -140,6 +142,11 @@ class Host:
         while True:
             for message in await control.receive(self._redis, self.incarnation, timeout_s=0.2):
                 await self.runner.handle(message)
+
+    async def kill(self) -> None:
+        """It writes, settles and tells nothing more."""
+        await ended(self._tasks)
+        await ended([task for _, task in self.runner._tasks.values()])
 
     async def leave(self) -> None:
         await self.runner.drain(grace_s=0)
@@ -251,6 +258,22 @@ class River:
         await host.leave()
         await self.add_host()
 
+    async def kill_host(self, number: int) -> None:
+        """Without a word; another comes up."""
+        host = self.hosts.pop(number)
+        self.gone.append(host)
+        await host.kill()
+        await registry.lose(self.redis, host.incarnation)
+        await self.add_host()
+
+    async def cut_off(self, number: int) -> None:
+        """It counts as lost, and doesn't know."""
+        await registry.lose(self.redis, self.hosts[number].incarnation)
+
+    async def notice(self) -> None:
+        """Somebody looks for lost replicas."""
+        await takeover.take_over(self.redis, self.clock, await registry.lost(self.redis))
+
     async def kill_web(self, number: int, connections: list[Connection]) -> None:
         """Without a word: nobody is told that its readers are gone."""
         dead = self.relays[number]
@@ -281,7 +304,7 @@ class River:
         hosts = self.hosts + self.gone
         return (
             sum(host.engine.made for host in hosts),
-            sum(host.runner.output_tokens for host in hosts),
+            sum(host.runner.tally.output_tokens for host in hosts),
         )
 
     async def close(self) -> None:

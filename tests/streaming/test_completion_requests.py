@@ -74,6 +74,7 @@ def test_what_is_not_json(raw: bytes) -> None:
         (body(presence_penalty=-3), "presence_penalty"),
         (body(frequency_penalty=3), "frequency_penalty"),
         (body(max_tokens=0), "max_tokens"),
+        (body(min_tokens=-1), "min_tokens"),
         (body(max_tokens=True), "max_tokens"),
         (body(max_tokens=1.5), "max_tokens"),
         (body(max_completion_tokens=-1), "max_completion_tokens"),
@@ -163,6 +164,7 @@ def test_how_to_sample_is_taken_over() -> None:
             stop="end",
             max_tokens=5,
             max_completion_tokens=6,
+            min_tokens=3,
             user="someone",
             unknown={"deep": [1]},
         )
@@ -171,7 +173,7 @@ def test_how_to_sample_is_taken_over() -> None:
     assert (sampling.temperature, sampling.top_p, sampling.seed) == (0, 0.5, 7)
     assert (sampling.presence_penalty, sampling.frequency_penalty) == (1, -1)
     assert sampling.stop == ("end",)
-    assert asked.answer_tokens == 6
+    assert (asked.answer_tokens, sampling.min_tokens) == (6, 3)
 
 
 def test_what_is_not_said_has_openais_defaults() -> None:

@@ -10,7 +10,7 @@ from pytest_django.fixtures import Settings
 
 from inference import queue, redis_keys, registry, token_log
 from inference.messages import Finished, QueuedRequest, ReplicaRecord, Started, Tokens, Usage
-from inference.services import recovery
+from inference.services import takeover
 from inference.token_log import LogEntry, Write
 from kernel.errors import InternalError, Unavailable
 from kernel.redis import Client, client
@@ -258,7 +258,7 @@ async def test_what_fails_while_looking_after_quiet_logs_does_not_stop_the_looki
         failures.append("the database is away")
         raise RuntimeError(failures[-1])
 
-    monkeypatch.setattr(recovery, "close_lost", failing)
+    monkeypatch.setattr(takeover, "take_over", failing)
     log = follow(relay, writer)
     await anext(log)
     await registry.lose(redis, "inc_a")

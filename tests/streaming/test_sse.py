@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncGenerator
 
 import pytest
+from openai._streaming import SSEDecoder
 
 from kernel.errors import EngineLost
 from streaming import sse
@@ -24,7 +25,13 @@ def test_an_event_without_a_position_has_no_id() -> None:
 
 
 def test_a_comment_is_nothing_to_a_client() -> None:
-    assert sse.comment("waiting") == b": waiting\n\n"
+    assert sse.comment("waiting") == b": waiting\n"
+
+
+def test_a_comment_behind_an_id_is_nothing_to_the_official_client() -> None:
+    told = [sse.event({"n": 1}, seq=1), sse.comment("waiting"), sse.event({"n": 2}, seq=2)]
+    found = SSEDecoder().iter_bytes(iter([*told, sse.comment("waiting"), sse.DONE]))
+    assert [each.data for each in found] == ['{"n":1}', '{"n":2}', "[DONE]"]
 
 
 def test_an_error_has_openais_shape() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from vllm import SamplingParams
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.inputs import TokensPrompt
-from vllm.sampling_params import RequestOutputKind
+from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
 
@@ -24,10 +24,13 @@ from inference.engine.protocol import (
     Load,
     Sampling,
 )
+from inference.engine.vllm.detokenizing import end, prime_detokenizers
+from inference.engine.vllm.restoring import extra_args
 
 log = logging.getLogger(__name__)
 
 SCHEDULER = "inference.engine.vllm.scheduler.HoldScheduler"
+WORKER = "inference.engine.vllm.worker.Extension"
 FINISH_REASONS: dict[str, FinishReason] = {
     "stop": "stop",
     "length": "length",
@@ -37,12 +40,7 @@ FINISH_REASONS: dict[str, FinishReason] = {
 
 
 class VllmEngine:
-    """Holds by our own scheduler class; restores by a prompt that ends with the tokens made so far,
-    which is exact for greedy decoding without penalties: what a sampler counts or seeds by output
-    tokens begins anew.
-    """
-
-    capabilities = Capabilities(hold=True, restore=True)
+    """Holds by our own scheduler class; restores by telling vLLM which tokens were made before."""
 
     def __init__(self, model: Path, *, context_tokens: int, arguments: dict[str, Any]) -> None:
         """model: folder of weights and tokenizer; arguments: extra engine arguments by vLLM's
@@ -55,8 +53,13 @@ class VllmEngine:
             "disable_log_stats": True,
             "scheduling_policy": "priority",
             "scheduler_cls": SCHEDULER,
+            "worker_extension_cls": WORKER,
             **arguments,
         }
+        # What a shorter type rounds depends on what else is in a step; a prompt is another step.
+        in_full = self._arguments.get("dtype") == "float32"
+        by_itself = not self._arguments.get("speculative_config")
+        self.capabilities = Capabilities(True, True, restores_exactly=in_full and by_itself)
         self._llm: AsyncLLM | None = None
         # generation id -> tokens to prefill, none once it has made one
         self._requests: dict[str, int] = {}
@@ -66,21 +69,27 @@ class VllmEngine:
             self._llm = AsyncLLM.from_engine_args(AsyncEngineArgs(**self._arguments))
         except Exception as error:
             raise EngineDead(f"vLLM did not start: {error}") from error
+        prime_detokenizers(self._llm)
 
     async def stop(self) -> None:
         if self._llm is not None:
             self._llm.shutdown()
+            self._llm = None
 
     def submit(self, request: EngineRequest) -> AsyncGenerator[Delta, None]:
-        return self.restore(request, [])
+        return self.restore(request, [], "")
 
     async def restore(
-        self, request: EngineRequest, output_token_ids: list[int]
+        self, request: EngineRequest, output_token_ids: list[int], text: str
     ) -> AsyncGenerator[Delta, None]:
-        prompt = [*request.prompt_token_ids, *output_token_ids]
+        params = _sampling_params(request.sampling)
+        params.extra_args = extra_args(output_token_ids, text)
+        if last := end(self._started, request.prompt_token_ids, params):
+            yield last
+            return
         outputs = self._started.generate(
-            TokensPrompt(prompt_token_ids=prompt, cache_salt=request.cache_salt),
-            _sampling_params(request.sampling, already_made=len(output_token_ids)),
+            TokensPrompt(prompt_token_ids=request.prompt_token_ids, cache_salt=request.cache_salt),
+            params,
             request.generation_id,
         )
         self._requests[request.generation_id] = len(prompt)
@@ -140,17 +149,25 @@ class VllmEngine:
         return self._llm
 
 
-def _sampling_params(sampling: Sampling, *, already_made: int) -> SamplingParams:
+def _sampling_params(sampling: Sampling) -> SamplingParams:
     return SamplingParams(
-        max_tokens=sampling.max_tokens - already_made,
+        max_tokens=sampling.max_tokens,
+        min_tokens=sampling.min_tokens,
         temperature=sampling.temperature,
         top_p=sampling.top_p,
         presence_penalty=sampling.presence_penalty,
         frequency_penalty=sampling.frequency_penalty,
         seed=sampling.seed,
         stop=list(sampling.stop),
+        structured_outputs=_grammar(sampling),
         output_kind=RequestOutputKind.DELTA,
     )
+
+
+def _grammar(sampling: Sampling) -> StructuredOutputsParams | None:
+    if sampling.json_schema is None:
+        return None
+    return StructuredOutputsParams(json=sampling.json_schema)
 
 
 def _finish_reason(reason: str | None) -> FinishReason | None:

@@ -1,4 +1,5 @@
-"""vLLM's scheduler with one thing more: it can hold single requests and let them go on.
+"""vLLM's scheduler with two things more: it can hold single requests and let them go on, and take
+over requests whose first tokens were made elsewhere (`restoring.py`).
 
 Upstream pauses the whole engine or nothing. A held request here keeps its KV blocks and its place
 in the batch but is not decoded: its next eligible step is out of reach. It is the first to be
@@ -20,6 +21,8 @@ from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.engine.core import EngineCore
 from vllm.v1.request import Request, RequestStatus
 
+from inference.engine.vllm.restoring import made
+
 NEVER = sys.maxsize
 # Preempted before any other: vLLM preempts the largest number first.
 LAST = 2**31 - 1
@@ -30,6 +33,14 @@ class HoldScheduler(AsyncScheduler):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         # internal request id -> the priority to give back
         self._held: dict[str, int] = {}
+
+    def add_request(self, request: Request) -> None:
+        """What was made before is output from the beginning; it is computed with the prompt, as
+        after a preemption.
+        """
+        if tokens := made(request.sampling_params):
+            request.append_output_token_ids(tokens)
+        super().add_request(request)
 
     def hold(self, request_id: str) -> bool:
         """Stop decoding it. False if it is unknown or has finished; holding twice is one hold."""
@@ -83,7 +94,12 @@ class HoldScheduler(AsyncScheduler):  # type: ignore[misc]
     def _handle_blocked_waiting_request(self, request: Request) -> bool:
         if request.request_id in self._held:
             return False
-        return bool(super()._handle_blocked_waiting_request(request))
+        waited = request.status == RequestStatus.WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR
+        ready = bool(super()._handle_blocked_waiting_request(request))
+        if ready and waited and (tokens := made(request.sampling_params)):
+            # Compiled just now, the grammar is at its beginning.
+            request.structured_output_request.grammar.accept_tokens(request.request_id, tokens)
+        return ready
 
 
 def _hold(core: EngineCore, request_id: str) -> bool:

@@ -1,0 +1,42 @@
+"""Holds runs that are as far ahead of their readers as they may be, and lets them go on."""
+
+from __future__ import annotations
+
+from inference import metrics
+from inference.engine.protocol import Engine
+from inference.host.run import Run
+
+
+class Credit:
+    def __init__(self, engine: Engine, *, release_name: str) -> None:
+        self._engine = engine
+        self._holds = metrics.HOLDS.labels(release_name)
+
+    async def hold(self, run: Run) -> None:
+        """An engine that can't hold one request is left unread until there is credit again."""
+        run.flow.held = True
+        self._holds.inc()
+        if self._engine.capabilities.hold:
+            await self._engine.hold(run.id)
+            return
+        await _wait_outside(run)
+
+    async def before_the_engine(self, run: Run) -> None:
+        """One that comes back to a reader without room has nothing to do in the engine yet."""
+        if run.flow.must_hold(run.tail.seq):
+            run.flow.held = True
+            await _wait_outside(run)
+
+    async def go_on_if_it_may(self, run: Run) -> None:
+        if not run.flow.may_go_on(run.tail.seq):
+            return
+        run.flow.held = False
+        run.go_on.set()
+        if self._engine.capabilities.hold:
+            await self._engine.release(run.id)
+
+
+async def _wait_outside(run: Run) -> None:
+    run.go_on.clear()
+    if not (run.cancelled or run.suspending):
+        await run.go_on.wait()

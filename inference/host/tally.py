@@ -1,0 +1,55 @@
+"""What a host counts of its generations."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from inference import metrics
+from inference.engine.protocol import Delta
+from inference.messages import Failed, Final, QueuedRequest, Suspended
+
+
+class Tally:
+    """deltas, output_tokens: what the engine has given"""
+
+    def __init__(self, release_name: str) -> None:
+        self._release = release_name
+        self._counted_tokens = 0
+        self._executions_s: deque[float] = deque(maxlen=1000)
+        self.output_tokens = 0
+        self.deltas = 0
+
+    def started(self, request: QueuedRequest, *, now_s: float) -> None:
+        """now_s: Unix seconds. One that has run before hasn't waited since its admission."""
+        if request.turn:
+            return
+        waited_s = max(0.0, now_s - request.admitted_at)
+        metrics.QUEUE_TIME.labels(self._release).observe(waited_s)
+
+    def took(self, delta: Delta) -> None:
+        self.deltas += 1
+        self.output_tokens += len(delta.token_ids)
+
+    def ended(self, end: Suspended | Final | None, *, took_s: float) -> None:
+        how: str
+        if end is None:
+            how = "log_lost"
+        elif isinstance(end, Suspended):
+            how = end.reason
+        else:
+            how = end.code if isinstance(end, Failed) else end.finish_reason
+        metrics.ENDED.labels(self._release, how).inc()
+        metrics.EXECUTION_TIME.labels(self._release).observe(took_s)
+        self._executions_s.append(took_s)
+
+    def publish(self) -> None:
+        """Bring the metric up to date: a counter in a file is too slow for every delta."""
+        made = metrics.OUTPUT_TOKENS.labels(self._release)
+        made.inc(self.output_tokens - self._counted_tokens)
+        self._counted_tokens = self.output_tokens
+
+    def executions(self) -> list[float]:
+        """Seconds that the generations took that have ended since the last call."""
+        taken = list(self._executions_s)
+        self._executions_s.clear()
+        return taken
