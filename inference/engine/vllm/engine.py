@@ -92,7 +92,8 @@ class VllmEngine:
             params,
             request.generation_id,
         )
-        self._requests[request.generation_id] = len(prompt)
+        prefill = len(request.prompt_token_ids) + len(output_token_ids)
+        self._requests[request.generation_id] = prefill
         cached = 0
         try:
             async for output in outputs:
