@@ -16,6 +16,7 @@ from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from django.conf import settings  # noqa: E402
 from django.urls import path  # noqa: E402
 
+from kernel import garbage  # noqa: E402
 from streaming.consumer import ChatConsumer  # noqa: E402
 from web import flow_metrics  # noqa: E402
 from web.api_handler import ApiHandler  # noqa: E402
@@ -46,3 +47,5 @@ application = ProtocolTypeRouter(
         ),
     }
 )
+
+garbage.freeze_what_is_loaded()
