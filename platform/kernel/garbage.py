@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 
-# Of what is made for a request nearly everything goes by its reference count; what is left in cycles
-# is little, and looking for it 700 allocations apart is most of a collector's work.
+# Of what is made for a request nearly everything goes by its reference count; what is left in
+# cycles is little, and looking for it 700 allocations apart is most of a collector's work.
 YOUNG = 20_000
 
 
