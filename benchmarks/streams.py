@@ -130,7 +130,7 @@ def _resident(server: Server) -> dict[str, int]:
 
 def reconnect() -> None:
     with platform(**ROOMY, **PACE) as nehir:
-        measured = measure(job(nehir, "reconnect", 40, tokens=256))
+        measured = measure(job(nehir, "reconnect", 25, tokens=256))
         p95 = percentile(measured.first_ms, 95)
         say("reconnect to first replayed token, p95", f"{p95:.1f} ms", "<= 20 ms")
 
@@ -151,6 +151,8 @@ def leave() -> None:
         probing.join()
         figure = f"{len(failed)} of {len(took_ms)}, slowest {max(took_ms):.0f} ms"
         say("/readyz failed while 30 leave at once", figure, "never")
+        for text in failed:
+            print(f"    {text}")
 
 
 def _probe(server: Server, stop: threading.Event, took_ms: list[float], failed: list[str]) -> None:
@@ -159,9 +161,14 @@ def _probe(server: Server, stop: threading.Event, took_ms: list[float], failed: 
         try:
             urllib.request.urlopen(f"{server.url}/readyz", timeout=5).close()  # noqa: S310 - our own server
         except (urllib.error.URLError, OSError) as error:
-            failed.append(str(error))
+            failed.append(_said(error))
         took_ms.append((time.perf_counter() - began) * 1000)
         time.sleep(0.02)
+
+
+def _said(error: Exception) -> str:
+    body = error.read().decode() if isinstance(error, urllib.error.HTTPError) else ""
+    return f"{error} {body}"
 
 
 # -- Many that wait

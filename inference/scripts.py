@@ -12,6 +12,7 @@ from typing import Any
 
 from redis.exceptions import NoScriptError
 
+from kernel import together
 from kernel.redis import Client
 
 FOLDER = Path(__file__).resolve().parent / "lua"
@@ -32,6 +33,6 @@ async def run(
     redis: Client, name: str, keys: Sequence[str], args: Sequence[Any], *, folder: Path = FOLDER
 ) -> Any:
     try:
-        return await redis.evalsha(_digest(name, folder), len(keys), *keys, *args)
+        return await together.send(redis, "EVALSHA", _digest(name, folder), len(keys), *keys, *args)
     except NoScriptError:
-        return await redis.eval(_source(name, folder), len(keys), *keys, *args)
+        return await together.send(redis, "EVAL", _source(name, folder), len(keys), *keys, *args)

@@ -17,13 +17,13 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, get_args
-from weakref import WeakKeyDictionary
 
 from django.conf import settings
 
 from inference import redis_keys, scripts
 from kernel.errors import PlatformError, Unavailable
 from kernel.ids import new_id
+from kernel.loops import one_per_loop
 from kernel.redis import OUTAGE, Client, client, unavailable
 from streaming import metrics
 from tenants.principal import Principal
@@ -40,7 +40,6 @@ OUTAGE_PAUSE_S = 0.5
 RENEWED_AT_ONCE = 256
 LONGEST_RETRY_S = 60
 # Each takes a connection to Redis while it is asked for; a crowd is served by few of them.
-ASKED_AT_ONCE = 32
 
 
 def limits(kind: Kind) -> list[int]:
@@ -114,7 +113,6 @@ class Connections:
         self._slots: dict[str, Slot] = {}
         self._closed: list[Slot] = []
         self._closing = asyncio.Event()
-        self._asking = asyncio.Semaphore(ASKED_AT_ONCE)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def take(self, kind: Kind, principal: Principal) -> Slot:
@@ -150,8 +148,7 @@ class Connections:
         self._closing.set()
 
     async def _ask(self, slot: Slot) -> int:
-        async with self._asking:
-            place, *facts = await self._run(slot.kind, "take", [slot.member])
+        place, *facts = await self._run(slot.kind, "take", [slot.member])
         if place >= 0:
             return int(place)
         limit, ahead, freed, span_ms = facts
@@ -282,12 +279,7 @@ def retry_after_s(waiting: int, freed: int, span_s: float) -> float:
     return min(LONGEST_RETRY_S, (waiting + 1) * span_s / freed)
 
 
-_of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, Connections] = WeakKeyDictionary()
-
-
+@one_per_loop
 def connections() -> Connections:
     """The running event loop's connections."""
-    loop = asyncio.get_running_loop()
-    if loop not in _of_loop:
-        _of_loop[loop] = Connections(client())
-    return _of_loop[loop]
+    return Connections(client())

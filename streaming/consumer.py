@@ -15,10 +15,12 @@ from typing import Any
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.contrib.auth.models import AnonymousUser
+from django.db import Error as DatabaseUnusable
 
 from inference.messages import Finished
 from inference.pipeline.admission import Admitted
 from inference.services import catalog, generations
+from inference.services.catalog import ModelState
 from inference.token_log import BEGINNING, Position
 from kernel.clock import SystemClock
 from kernel.database import database
@@ -47,6 +49,10 @@ MODELS_POLL_S = 1.0
 ANSWERS_AT_ONCE = 8
 
 
+class ClientLeft(Exception):
+    """Something was sent to a client that isn't there any more."""
+
+
 class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     # Joins no group: a channel of its own would cost a subscription in Redis, and a handshake that
     # fails while Redis is away.
@@ -59,16 +65,27 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._asked = 0
         self._slot: Slot | None = None
 
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """However it ends, nothing stays: a handler that sends to a client who has left breaks
+        off, and `disconnect` is never called.
+        """
+        try:
+            await super().__call__(scope, receive, send)
+        except ClientLeft:
+            log.debug("A chat's client left while something was sent to it.")
+        finally:
+            await self._free()
+
     async def connect(self) -> None:
         self._drain = Drain(self.scope)
         await self.accept()
         if isinstance(self.scope["user"], AnonymousUser):
-            await self.close(NOT_SIGNED_IN)
+            await self._close(NOT_SIGNED_IN)
             return
         try:
             principal = await self._principal()
         except PlatformError:
-            await self.close(NO_TENANT)
+            await self._close(NO_TENANT)
             return
         try:
             self._slot = await connections().take("websocket", principal)
@@ -84,7 +101,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                 if place is not None:
                     await self._emit(events.connection_queued(place))
         except Restarting:
-            await self.close(RESTARTING)
+            await self._close(RESTARTING)
             return
         except PlatformError as error:
             await self._refuse(error)
@@ -93,9 +110,12 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     async def _refuse(self, error: PlatformError) -> None:
         await self._emit(events.failed(error))
-        await self.close(TRY_AGAIN_LATER)
+        await self._close(TRY_AGAIN_LATER)
 
     async def disconnect(self, code: int) -> None:
+        await self._free()
+
+    async def _free(self) -> None:
         if self._slot is not None:
             self._slot.close()
         for task in list(self._tasks):
@@ -134,7 +154,13 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, ClientLeft):
+            log.error("A chat's task failed.", exc_info=error)
 
     async def _principal(self) -> Principal:
         """Who this socket speaks for, asked anew each time: the session may have ended since it was
@@ -143,19 +169,25 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         return await database(principal_of_session, self.scope["session"].session_key)
 
     async def _emit(self, event: events.Event) -> None:
-        await self.send(text_data=events.encode(event))
+        try:
+            await self.send(text_data=events.encode(event))
+        except OSError as error:
+            raise ClientLeft from error
+
+    async def _close(self, code: int) -> None:
+        try:
+            await self.close(code)
+        except OSError as error:
+            raise ClientLeft from error
 
     async def _watch_models(self) -> None:
-        known = None
+        known: list[ModelState] | None = None
         while True:
-            try:
-                models = await catalog.model_states()
-            except OUTAGE:
-                models = await catalog.all_down()
+            models = await _model_states(known)
             if self._drain.has_begun and not self._asked:
-                await self.close(RESTARTING)
+                await self._close(RESTARTING)
                 return
-            if models != known:
+            if models is not None and models != known:
                 greet = events.hello if known is None else events.models_changed
                 await self._emit(greet(models))
                 known = models
@@ -166,10 +198,12 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         told: dict[str, Any] = {} if isinstance(message, Stop) else {"ref": message.ref}
         try:
             await work(message, told)
+        except ClientLeft:
+            raise
         except SignedOut:
-            await self.close(NOT_SIGNED_IN)
+            await self._close(NOT_SIGNED_IN)
         except Restarting:
-            await self.close(RESTARTING)
+            await self._close(RESTARTING)
         except Exception as error:  # noqa: BLE001 - told to the client, and logged where unforeseen
             await self._emit(events.failed(as_platform_error(error), **told))
         finally:
@@ -256,6 +290,18 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             await self._emit(events.interrupted(generation_id, frame.interrupted))
         if isinstance(frame.final, Finished):
             await self._emit(events.finished(generation_id, frame.final))
+
+
+async def _model_states(known: list[ModelState] | None) -> list[ModelState] | None:
+    """What is known already where they can't be asked for: the socket outlives that."""
+    try:
+        try:
+            return await catalog.model_states()
+        except OUTAGE:
+            return await catalog.all_down()
+    except DatabaseUnusable as error:
+        log.warning("The models' states are not known: %s", error)
+        return known
 
 
 def _with_mark(admitted: Admitted, high_water_tokens: int | None) -> Admitted:

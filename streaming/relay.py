@@ -10,16 +10,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Iterator
+from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary
 
-from inference import control, leases, redis_keys, registry, token_log
+import msgspec
+
+from inference import control, gathering, leases, redis_keys, registry, token_log
 from inference.messages import Control, Failed, Finished, Left
 from inference.services import checkpoints, takeover
 from inference.token_log import BEGINNING, LogEntry, Position, as_id, parse
+from kernel import together
 from kernel.clock import SystemClock
-from kernel.errors import Unavailable
+from kernel.errors import InternalError, Unavailable
 from kernel.ids import new_id
+from kernel.loops import one_per_loop
 from kernel.redis import OUTAGE, Client, client, unavailable
 from streaming.reading import Reader
 from streaming.tail import Tail
@@ -33,6 +37,7 @@ CHECK_S = 1.0
 # Positions are gathered for this long.
 TELL_S = 0.05
 OUTAGE_PAUSE_S = 0.5
+WAKE_TTL_S = 3600
 
 
 class Relay:
@@ -97,12 +102,13 @@ class Relay:
         tail.readers.append(reader)
         self._keep_running()
         try:
-            pipeline = self._redis.pipeline(transaction=False)
-            pipeline.xadd(self._wake_key, {"w": "1"}, maxlen=1)
-            pipeline.expire(self._wake_key, 3600)
-            pipeline.get(redis_keys.lease(tail.generation_id))
-            *_, holder = await pipeline.execute()
-            await self._look_at_lease(tail, holder)
+            send = partial(together.send, self._redis)
+            # Has the blocking read begin again, with this log.
+            woken = send("XADD", self._wake_key, "MAXLEN", 1, "*", "w", "1")
+            send("EXPIRE", self._wake_key, WAKE_TTL_S)
+            holder = send("GET", redis_keys.lease(tail.generation_id))
+            await woken
+            await self._look_at_lease(tail, await holder)
         except BaseException as error:
             # Also when its client has left meanwhile: nobody would take it away any more.
             self._part(tail, reader)
@@ -140,7 +146,7 @@ class Relay:
     async def _read(self) -> None:
         while self._tails:
             tails = dict(self._tails)
-            streams = {key: as_id(tail.position) for key, tail in tails.items()}
+            streams = {key: as_id(tail.position) for key, tail in tails.items() if not tail.broken}
             streams[self._wake_key] = self._wake_id
             try:
                 replies = await self._redis.xread(streams, count=ENTRIES_AT_ONCE, block=BLOCK_MS)
@@ -151,15 +157,21 @@ class Relay:
                 await asyncio.sleep(OUTAGE_PAUSE_S)
                 continue
             self._deliver(replies, tails)
+            if pause_s := gathering.pause_s(len(replies or [])):
+                await asyncio.sleep(pause_s)
 
     def _deliver(self, replies: Any, tails: dict[str, Tail]) -> None:
         """tails: those that were read. A log that was joined anew since starts somewhere else."""
-        for raw_key, raw_entries in _pairs(replies):
+        for raw_key, raw_entries in replies or []:
             key = raw_key.decode()
             if key == self._wake_key:
                 self._wake_id = raw_entries[-1][0].decode()
             elif self._tails.get(key) is tails[key]:
-                tails[key].arrived(parse(raw_entries))
+                try:
+                    tails[key].arrived(parse(raw_entries))
+                except msgspec.MsgspecError:
+                    log.exception("%s can't be read.", key)
+                    tails[key].break_off(_unreadable())
 
     async def _tell(self) -> None:
         """Tell replicas how far their readers are and who has left, all in one round trip."""
@@ -220,23 +232,15 @@ class Relay:
             await takeover.take_over(self._redis, SystemClock(), lost)
 
 
-def _pairs(replies: Any) -> list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes]]]]]:
-    """XREAD's reply in redis-py's two shapes, by protocol version."""
-    if isinstance(replies, dict):
-        return [(key, [e for batch in value for e in batch]) for key, value in replies.items()]
-    return list(replies or [])
+def _unreadable() -> InternalError:
+    return InternalError("The answer's log can't be read.", code="log_unreadable")
 
 
 def _log_gone() -> Unavailable:
     return Unavailable("The answer's log is gone. Ask again.", code="log_lost")
 
 
-_relays: WeakKeyDictionary[asyncio.AbstractEventLoop, Relay] = WeakKeyDictionary()
-
-
+@one_per_loop
 def relay() -> Relay:
     """The running event loop's relay."""
-    loop = asyncio.get_running_loop()
-    if loop not in _relays:
-        _relays[loop] = Relay(client())
-    return _relays[loop]
+    return Relay(client())

@@ -23,6 +23,7 @@ class Tail:
         self.position = position
         self.readers: list[Reader] = []
         self.quiet = False
+        self.broken: PlatformError | None = None
         self.incarnation: str | None = None
         self._report = Report()
         self._arrival: asyncio.Future[list[LogEntry]] | None = None
@@ -31,6 +32,8 @@ class Tail:
         """The entries that arrive next; none when the log has been quiet for a while. Raises
         PlatformError.
         """
+        if self.broken is not None:
+            raise self.broken
         if self._arrival is None:
             self._arrival = asyncio.get_running_loop().create_future()
         return await asyncio.shield(self._arrival)
@@ -75,6 +78,11 @@ class Tail:
             arrival.set_exception(error)
             # Its reader may have left meanwhile; then nobody has to hear of it.
             arrival.exception()
+
+    def break_off(self, error: PlatformError) -> None:
+        """What comes next can't be read, now or ever."""
+        self.broken = error
+        self.fail(error)
 
     def _take(self) -> asyncio.Future[list[LogEntry]] | None:
         arrival, self._arrival = self._arrival, None

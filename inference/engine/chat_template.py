@@ -55,6 +55,9 @@ class ChatTemplate:
             )
         except jinja2.TemplateError as error:
             raise TemplateRefused(str(error)) from error
+        except Exception as error:
+            # A template is a program of its own: it may add a number to a text like any other.
+            raise TemplateRefused(f"{type(error).__name__}: {error}") from error
 
 
 def _special_tokens(config: dict[str, Any]) -> dict[str, str]:

@@ -64,6 +64,7 @@ Sleep = Callable[[float], Awaitable[None]]
 
 @dataclass(slots=True)
 class _Running:
+    prefill_tokens: int
     decoding: bool = False
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     go: asyncio.Event = field(default_factory=asyncio.Event)
@@ -117,7 +118,9 @@ class FakeEngine:
     async def restore(
         self, request: EngineRequest, output_token_ids: list[int], text: str
     ) -> AsyncGenerator[Delta, None]:
-        running = self._running[request.generation_id] = _Running()
+        running = self._running[request.generation_id] = _Running(
+            len(request.prompt_token_ids) + len(output_token_ids)
+        )
         running.go.set()
         due = self._now() + self._ttft_s
         made, last = len(output_token_ids), min(request.sampling.max_tokens, ANSWER_TOKENS)
@@ -166,8 +169,9 @@ class FakeEngine:
             running.go.set()
 
     def load(self) -> Load:
-        decoding = sum(running.decoding for running in self._running.values())
-        return Load(running=decoding, waiting=len(self._running) - decoding)
+        prefilling = [each.prefill_tokens for each in self._running.values() if not each.decoding]
+        running = len(self._running) - len(prefilling)
+        return Load(running, waiting=len(prefilling), waiting_tokens=sum(prefilling))
 
     async def health(self) -> None:
         if self._dead:

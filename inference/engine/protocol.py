@@ -92,10 +92,13 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """running: requests that are decoding; waiting: requests submitted and not yet decoding."""
+    """running: requests that are decoding; waiting: requests submitted and not yet decoding;
+    waiting_tokens: what of these is still to be prefilled, prompts and output made elsewhere
+    """
 
     running: int
     waiting: int
+    waiting_tokens: int = 0
 
 
 class Engine(Protocol):

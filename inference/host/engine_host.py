@@ -21,7 +21,7 @@ from inference.host.presence import OUTAGE_PAUSE_S, Presence, outage_logged
 from inference.host.runner import Runner
 from inference.host.settler import Settler
 from inference.host.writer import LogWriter
-from inference.messages import ReplicaRecord, SuspendReason
+from inference.messages import QueuedRequest, ReplicaRecord, SuspendReason
 from inference.services import estimates, takeover
 from kernel.clock import Clock
 from kernel.ids import new_id
@@ -195,23 +195,48 @@ class EngineHost:
 
     async def _pull(self) -> None:
         """Take requests until it drains."""
-        release_id, incarnation = self._release_id, self._presence.incarnation
-        adopt_at = 0.0
-        while await self._room():
+        release_id = self._release_id
+        adopt_at, at_once = 0.0, 1
+        while room := await self._room():
             with outage_logged("pulling"):
                 if (now := asyncio.get_running_loop().time()) >= adopt_at:
                     adopt_at = now + BLOCK_S
                     await self._adopt()
-                if request := await queue.claim(self._redis, release_id, incarnation):
-                    self._runner.start(request)
-                    # Let the engine see it, so that its load counts for the next.
+                at_once = min(at_once, room)
+                if await self._claim(at_once) == at_once:
+                    at_once = min(2 * at_once, settings.ENGINE_QUEUE_DEPTH)
+                    # Let the engine see them, so that its load counts for the next.
                     await asyncio.sleep(0)
                 else:
+                    at_once = 1
                     await queue.wait_for_arrival(self._redis, release_id, timeout_s=BLOCK_S)
                 continue
             await asyncio.sleep(OUTAGE_PAUSE_S)
         with outage_logged("leaving the queue"):
             await queue.ring(self._redis, release_id)
+
+    async def _claim(self, at_once: int) -> int:
+        """Take up to so many in one round trip; how many there were."""
+        incarnation = self._presence.incarnation
+        claims = (queue.claim(self._redis, self._release_id, incarnation) for _ in range(at_once))
+        claiming = asyncio.gather(*claims, return_exceptions=True)
+        try:
+            claimed = await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            # What Redis has given to this host already must not be left to its being lost.
+            self._start_claimed(await claiming)
+            raise
+        return self._start_claimed(claimed)
+
+    def _start_claimed(self, claimed: Sequence[QueuedRequest | BaseException | None]) -> int:
+        """How many there were; raises what kept others from being claimed."""
+        requests = [each for each in claimed if isinstance(each, QueuedRequest)]
+        for request in requests:
+            self._runner.start(request)
+        for failed in claimed:
+            if isinstance(failed, BaseException):
+                raise failed
+        return len(requests)
 
     async def _adopt(self) -> None:
         """Run what Redis has given to this host in a reply that got lost, as in a stall of Redis.
@@ -223,19 +248,23 @@ class EngineHost:
                 log.warning("%s was given here and never started.", request.generation_id)
                 self._runner.start(request)
 
-    async def _room(self) -> bool:
-        """Wait for room; False when nothing is to be taken any more."""
+    async def _room(self) -> int:
+        """Wait for room, and for how many; 0 when nothing is to be taken any more."""
         # Room comes from the engine, which tells nobody.
-        while not self._draining.is_set() and not self._has_room():  # noqa: ASYNC110
+        while not self._draining.is_set() and self._room_now() < 1:  # noqa: ASYNC110
             await asyncio.sleep(FULL_PAUSE_S)
-        return not self._draining.is_set()
+        return 0 if self._draining.is_set() else self._room_now()
 
-    def _has_room(self) -> bool:
+    def _room_now(self) -> int:
+        """What the engine prefills in its next step waits for nobody in it, however many they are;
+        beyond that the queue is the fairer place to wait.
+        """
         if not self._presence.is_heard:
-            return False
-        waiting = self._engine.load().waiting
-        running = len(self._runner)
-        return running < settings.ENGINE_MAX_RUNNING and waiting < settings.ENGINE_QUEUE_DEPTH
+            return 0
+        load, depth = self._engine.load(), int(settings.ENGINE_QUEUE_DEPTH)
+        fits_a_step = load.waiting_tokens < settings.ENGINE_STEP_TOKENS
+        room = depth if fits_a_step else depth - load.waiting
+        return min(room, settings.ENGINE_MAX_RUNNING - len(self._runner))
 
     async def _listen(self) -> None:
         while True:

@@ -15,9 +15,9 @@ from inference import leases, queue, registry
 from inference.messages import Final, QueuedRequest, Suspended
 from inference.services import takeover
 from inference.services.checkpoints import Suspension, keep_while_suspended
-from inference.services.settlement import Outcome, settle
+from inference.services.settlement import Outcome, settle_all
 from kernel.clock import Clock
-from kernel.database import database
+from kernel.group_commit import AT_ONCE, GroupCommit
 from kernel.redis import OUTAGE, Client
 
 log = logging.getLogger(__name__)
@@ -48,6 +48,7 @@ class Settler:
         self._redis = redis
         self._incarnation = incarnation
         self._clock = clock
+        self._settling = GroupCommit(settle_all)
         self._outcomes: asyncio.Queue[tuple[Ended, datetime]] = asyncio.Queue()
         self._settled: asyncio.Queue[Ended] = asyncio.Queue()
         # Turns that have ended and are in the running set still; what can't be settled stays there.
@@ -62,7 +63,8 @@ class Settler:
 
     async def run(self) -> None:
         """Settle until cancelled."""
-        await asyncio.gather(self._settle_each(), self._note_each())
+        settling = (self._settle_each() for _ in range(AT_ONCE))
+        await asyncio.gather(*settling, self._note_each())
 
     async def drain(self, *, timeout_s: float) -> bool:
         """Wait until all that was put is settled and noted; False if the timeout came first."""
@@ -96,7 +98,7 @@ class Settler:
             await takeover.abandoned(self._redis, self._clock, self._incarnation, request)
         elif not isinstance(entry, Suspended):
             outcome = Outcome(request.tenant_id, request.generation_id, ended.text, entry)
-            await database(settle, outcome, now=ended_at)
+            await self._settling((outcome, ended_at))
         elif entry.reason == "detached":
             holder = leases.holder(self._incarnation, request.turn)
             suspension = Suspension(request, entry)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from inference import token_log
+from inference import gathering, token_log
 from inference.engine.protocol import Delta
 from inference.messages import Final, Finished, Suspended, Tokens
 from inference.token_log import Write
@@ -126,6 +126,8 @@ class LogWriter:
                 self._work.clear()
                 self._writing, self._dirty = list(self._dirty.values()), {}
                 await self._write(self._writing)
+                if pause_s := gathering.pause_s(len(self._writing)):
+                    await asyncio.sleep(pause_s)
         finally:
             self._ended = True
             for tail in (*self._writing, *self._dirty.values()):

@@ -5,7 +5,7 @@ what it guards is not yet done.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 from django.conf import settings
@@ -22,6 +22,8 @@ from inference.services.catalog import Target
 from inference.services.settlement import Outcome, settle
 from kernel.database import database, writing
 from kernel.errors import BadRequest, ContextLengthExceeded, PlatformError, Unavailable
+from kernel.group_commit import GroupCommit
+from kernel.loops import one_per_loop
 from kernel.redis import OUTAGE, client, unavailable
 from tenants import scope
 
@@ -100,7 +102,10 @@ async def record(admission: Admission) -> None:
     if admission.identity is None and target.replays and has_one_answer(admission.sampling):
         request = admission.request.engine_request
         admission.identity = replays.by_content(target.release_id, request)
-    await database(_record, admission, target)
+    if admission.identity is None:
+        await _recording()(admission)
+    else:
+        await database(_record_once, admission)
 
 
 def has_one_answer(sampling: Sampling) -> bool:
@@ -113,26 +118,39 @@ def _high_water(admission: Admission) -> int:
     return min([settings.HIGH_WATER_TOKENS, *(mark for mark in given if mark is not None)])
 
 
-def _record(admission: Admission, target: Target) -> None:
-    with scope.tenant(admission.principal.tenant_id), writing():
-        if admission.identity is not None:
-            replays.claim(
-                admission.identity,
-                admission.principal,
-                admission.generation_id,
-                now=admission.now,
-            )
-        Generation.objects.create(
-            id=admission.generation_id,
-            tenant_id=admission.principal.tenant_id,
-            principal=admission.principal.name,
-            key_id=admission.principal.key_id or "",
-            conversation_id=admission.conversation_id,
-            route_id=target.route_id,
-            release_id=target.release_id,
-            prompt_tokens=len(admission.prompt_token_ids),
-            created_at=admission.now,
-        )
+@one_per_loop
+def _recording() -> GroupCommit[Admission, None]:
+    return GroupCommit(_record_all)
+
+
+def _record_all(admissions: Sequence[Admission]) -> list[None]:
+    with scope.whole_platform(), writing():
+        Generation.objects.bulk_create(map(_generation, admissions))
+    return [None] * len(admissions)
+
+
+def _record_once(admission: Admission) -> None:
+    """Raises Replayed where another generation is the answer already."""
+    assert admission.identity is not None  # noqa: S101 - why this is called
+    principal = admission.principal
+    with scope.tenant(principal.tenant_id), writing():
+        replays.claim(admission.identity, principal, admission.generation_id, now=admission.now)
+        _generation(admission).save(force_insert=True)
+
+
+def _generation(admission: Admission) -> Generation:
+    target = _target(admission)
+    return Generation(
+        id=admission.generation_id,
+        tenant_id=admission.principal.tenant_id,
+        principal=admission.principal.name,
+        key_id=admission.principal.key_id or "",
+        conversation_id=admission.conversation_id,
+        route_id=target.route_id,
+        release_id=target.release_id,
+        prompt_tokens=len(admission.prompt_token_ids),
+        created_at=admission.now,
+    )
 
 
 async def enqueue(admission: Admission) -> None:

@@ -16,11 +16,15 @@ from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from django.conf import settings  # noqa: E402
 from django.urls import path  # noqa: E402
 
+from kernel import garbage  # noqa: E402
 from streaming.consumer import ChatConsumer  # noqa: E402
+from web import flow_metrics  # noqa: E402
 from web.api_handler import ApiHandler  # noqa: E402
 from web.limits import BodyLimit  # noqa: E402
 from web.origin import ExactOrigin  # noqa: E402
 from web.probes import PATHS  # noqa: E402
+
+flow_metrics.export()
 
 api = ApiHandler("streaming.openai.urls")
 probes = ApiHandler("web.probes")
@@ -43,3 +47,5 @@ application = ProtocolTypeRouter(
         ),
     }
 )
+
+garbage.freeze_what_is_loaded()

@@ -37,6 +37,8 @@ PORT = whole("NEHIR_PORT", 8000, low=1, high=65535)
 
 # -- Secrets. Peppers are numbered so that they can be changed while old keys still work.
 SECRET_KEY = secret("NEHIR_SECRET_KEY", VAR / "secrets" / "secret_key", production=PRODUCTION)
+# How long a key that was found good goes unasked; what changes takes effect within it.
+KEY_CACHE_S = number("NEHIR_KEY_CACHE_S", 0.5, low=0, high=1)
 KEY_PEPPERS = {1: secret("NEHIR_KEY_PEPPER", VAR / "secrets" / "key_pepper", production=PRODUCTION)}
 
 # -- Network
@@ -58,6 +60,10 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
 WEB_PROCESSES = whole("NEHIR_WEB_PROCESSES", 1, low=1, high=64)
 WEB_HIGH_WATER_BYTES = whole("NEHIR_WEB_HIGH_WATER_BYTES", 65_536, low=1_024, high=16_777_216)
 WEB_SEND_BUFFER_BYTES = whole("NEHIR_WEB_SEND_BUFFER_BYTES", 131_072, low=4_096, high=16_777_216)
+# For a request's headers, and for a body without progress.
+WEB_HEADER_TIMEOUT_S = number("NEHIR_WEB_HEADER_TIMEOUT_S", 20, low=1, high=3600)
+# Of one web process, whatever they do; 0: no limit. Far above what may stream.
+WEB_MAX_CONNECTIONS = whole("NEHIR_WEB_MAX_CONNECTIONS", 0, low=0, high=1_000_000)
 WEB_STALL_TIMEOUT_S = number("NEHIR_WEB_STALL_TIMEOUT_S", 60, low=1, high=3600)
 
 # -- Applications
@@ -219,6 +225,9 @@ FAKE_ITL_MS = number("NEHIR_FAKE_ITL_MS", 20, low=0, high=60_000)
 # Requests a host may have inside its engine and not yet decoding; fairness is decided before it,
 # not in it.
 ENGINE_QUEUE_DEPTH = whole("NEHIR_ENGINE_QUEUE_DEPTH", 8, low=1, high=8)
+# Tokens that an engine prefills in one step: as long as that takes all that wait in it, it may have
+# more of them.
+ENGINE_STEP_TOKENS = whole("NEHIR_ENGINE_STEP_TOKENS", 1024, low=0, high=1_000_000)
 ENGINE_MAX_RUNNING = whole("NEHIR_ENGINE_MAX_RUNNING", 64, low=1, high=4096)
 ENGINE_KV_CACHE_GIB = whole("NEHIR_ENGINE_KV_CACHE_GIB", 2, low=1, high=1024)
 ENGINE_LOAD_TIMEOUT_S = whole("NEHIR_ENGINE_LOAD_TIMEOUT_S", 600, low=10, high=7200)

@@ -8,13 +8,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
-from weakref import WeakKeyDictionary
 
 import redis.asyncio
 import redis.exceptions
 from django.conf import settings
 
 from kernel.errors import Unavailable
+from kernel.loops import one_per_loop
 
 # redis.asyncio.Redis. Its annotations make every reply `bytes | str`, by a setting that is never
 # changed here; checking against that would only add casts.
@@ -31,17 +31,13 @@ OUTAGE = (
 SOCKET_TIMEOUT_S = 5.0
 CONNECT_TIMEOUT_S = 2.0
 
-_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Client] = WeakKeyDictionary()
 
-
+@one_per_loop
 def client() -> Client:
     """The running event loop's client. Replies are bytes; connections are made on first use and
     again after an outage.
     """
-    loop = asyncio.get_running_loop()
-    if loop not in _clients:
-        _clients[loop] = _connect()
-    return _clients[loop]
+    return _connect()
 
 
 def unavailable() -> Unavailable:
@@ -101,6 +97,8 @@ def _connect() -> Client:
         socket_timeout=SOCKET_TIMEOUT_S,
         socket_connect_timeout=CONNECT_TIMEOUT_S,
     )
+    # What every reply here is read as; under the newer one redis-py takes many apart twice.
+    pool.connection_kwargs["protocol"] = 2
     pool.connection_class = _CONNECTIONS[pool.connection_class]
     return redis.asyncio.Redis.from_pool(pool)
 

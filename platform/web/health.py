@@ -16,7 +16,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 from django.db import connection
 from django.http import HttpRequest, JsonResponse
@@ -25,6 +24,7 @@ from django.views.decorators.http import require_safe
 
 from kernel import redis
 from kernel.database import database
+from kernel.loops import one_per_loop
 
 log = logging.getLogger(__name__)
 
@@ -45,8 +45,11 @@ class Health:
 Check = Callable[[], Awaitable[Health]]
 
 _checks: dict[str, Check] = {}
-_Running = dict[str, asyncio.Task[Health]]
-_in_flight: WeakKeyDictionary[asyncio.AbstractEventLoop, _Running] = WeakKeyDictionary()
+
+
+@one_per_loop
+def _in_flight() -> dict[str, asyncio.Task[Health]]:
+    return {}
 
 
 def register(name: str, check: Check) -> None:
@@ -76,7 +79,7 @@ async def readyz(request: HttpRequest) -> JsonResponse:
 
 
 async def _ask(name: str) -> Health:
-    running = _in_flight.setdefault(asyncio.get_running_loop(), {})
+    running = _in_flight()
     if name not in running or running[name].done():
         running[name] = asyncio.create_task(_run(name, _checks[name]))
     done, _ = await asyncio.wait({running[name]}, timeout=CHECK_TIMEOUT_S)

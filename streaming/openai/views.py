@@ -11,7 +11,6 @@ from inference.pipeline.admission import Admission, Admitted
 from inference.services import catalog, generations, replays
 from inference.services.replays import Identity
 from kernel.clock import SystemClock
-from kernel.database import database
 from kernel.errors import BadRequest, InternalError, NotFound
 from streaming import answer, resuming
 from streaming.answer import Stopwatch
@@ -20,7 +19,7 @@ from streaming.openai import requests, responses, stream
 from streaming.openai.requests import ChatCompletionRequest, StreamOptions
 from streaming.openai.stream import Begun, Wanted
 from tenants.principal import Principal
-from tenants.services.keys import authenticate_key
+from tenants.services.known_keys import known_keys
 from web.errors import api_view
 
 CLOCK = SystemClock()
@@ -79,7 +78,7 @@ async def unknown(request: HttpRequest) -> HttpResponseBase:
 
 async def _authenticate(request: HttpRequest) -> Principal:
     authorization = request.headers.get("Authorization", "")
-    return await database(authenticate_key, authorization, now=CLOCK.now())
+    return await known_keys().authenticate(authorization, now=CLOCK.now())
 
 
 def _identity(request: HttpRequest) -> Identity | None:

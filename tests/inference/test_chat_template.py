@@ -71,6 +71,14 @@ def test_a_template_may_refuse_with_a_sentence() -> None:
         ChatTemplate(source, {}).render(said("hi", "assistant"))
 
 
+@pytest.mark.parametrize(
+    "source", ["{{ 1 + 'a' }}", "{{ 1 / 0 }}", "{{ messages[0]['content'](1) }}"]
+)
+def test_a_templates_own_mistakes_are_refusals(source: str) -> None:
+    with pytest.raises(TemplateRefused):
+        ChatTemplate(source, {}).render([{"role": "user", "content": "hi"}])
+
+
 def test_what_hugging_faces_templates_rely_on() -> None:
     source = "{% for m in messages %}{% if loop.first %}{% continue %}{% endif %}{% endfor %}"
     source += "{{ messages[0]|tojson }}{{ strftime_now('%Y')|length }}"

@@ -110,6 +110,26 @@ async def test_it_takes_no_more_than_its_engine_can_start(
         assert await redis.zcard(redis_keys.queue("rel_a")) == 2
 
 
+@pytest.mark.parametrize(
+    ("step_tokens", "least", "most"), [(0, 8, 8), (30, 10, 17), (1024, 24, 24)]
+)
+async def test_an_engine_gets_its_depth_or_what_one_step_prefills(
+    redis: Client, records: Records, settings: Settings, step_tokens: int, least: int, most: int
+) -> None:
+    settings.ENGINE_STEP_TOKENS = step_tokens
+    engine = quick()
+    async with hosting(engine, redis):
+        engine._ttft_s = 3600  # from here on nothing that comes decodes
+        incarnation = (await replica(redis)).incarnation
+        for _ in range(24):
+            await queued(redis, records)  # three tokens each
+        while len(await registry.unsettled(redis, incarnation)) < least:
+            await asyncio.sleep(0.005)
+        await asyncio.sleep(0.1)
+        claimed = len(await registry.unsettled(redis, incarnation))
+    assert least <= claimed <= most
+
+
 async def test_a_cancel_reaches_the_generation(redis: Client, records: Records) -> None:
     async with hosting(quick(itl_s=0.05), redis):
         asked = await queued(redis, records, max_tokens=256)

@@ -132,7 +132,7 @@ async def test_the_load_tells_decoding_from_waiting_and_closing_frees() -> None:
     await anext(streams[0])
     second = asyncio.ensure_future(anext(streams[1]))
     await asyncio.sleep(0)
-    assert fake.load() == Load(running=1, waiting=1)
+    assert fake.load() == Load(running=1, waiting=1, waiting_tokens=len(asked().prompt_token_ids))
     await second
     assert fake.load() == Load(running=2, waiting=0)
     for stream in streams:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 
@@ -15,7 +15,7 @@ from inference.host.settler import Ended, Settler
 from inference.messages import Finished, QueuedRequest, Suspended, Tokens, Usage
 from inference.models import State
 from inference.services import takeover
-from inference.services.settlement import Outcome, settle
+from inference.services.settlement import Outcome, settle_all
 from inference.token_log import Write
 from kernel.database import database
 from kernel.redis import Client
@@ -67,12 +67,12 @@ async def test_the_database_away_then_back(
 ) -> None:
     failures = [OperationalError("server closed the connection")] * 3
 
-    def flaky(outcome: Outcome, *, now: datetime) -> bool:
+    def flaky(ended: Sequence[tuple[Outcome, datetime]]) -> list[bool]:
         if failures:
             raise failures.pop()
-        return settle(outcome, now=now)
+        return settle_all(ended)
 
-    monkeypatch.setattr(settling, "settle", flaky)
+    monkeypatch.setattr(settling, "settle_all", flaky)
     async with working(redis, StoppedClock()) as settler:
         asked = [await taken(redis, records) for _ in range(3)]
         for each in asked:
@@ -87,12 +87,12 @@ async def test_what_cannot_be_settled_stays_in_the_running_set_and_stops_nobody(
 ) -> None:
     poison, good = await taken(redis, records), await taken(redis, records)
 
-    def picky(outcome: Outcome, *, now: datetime) -> bool:
-        if outcome.generation_id == poison.generation_id:
+    def picky(ended: Sequence[tuple[Outcome, datetime]]) -> list[bool]:
+        if any(outcome.generation_id == poison.generation_id for outcome, _ in ended):
             raise ValueError("a listener's bug")
-        return settle(outcome, now=now)
+        return settle_all(ended)
 
-    monkeypatch.setattr(settling, "settle", picky)
+    monkeypatch.setattr(settling, "settle_all", picky)
     async with working(redis, StoppedClock()) as settler:
         settler.put(outcome(poison))
         settler.put(outcome(good))

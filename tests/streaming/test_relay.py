@@ -12,7 +12,7 @@ from inference import queue, redis_keys, registry, token_log
 from inference.messages import Finished, QueuedRequest, ReplicaRecord, Started, Tokens, Usage
 from inference.services import takeover
 from inference.token_log import LogEntry, Write
-from kernel.errors import Unavailable
+from kernel.errors import InternalError, Unavailable
 from kernel.redis import Client, client
 from streaming import relay as relaying
 from streaming.reading import Reader
@@ -266,6 +266,23 @@ async def test_what_fails_while_looking_after_quiet_logs_does_not_stop_the_looki
         assert await anext(log) == []
     await writer.write(1, last=True)
     assert await rest(log) == [1]
+
+
+async def test_an_entry_that_cannot_be_read_breaks_off_its_own_log_alone(
+    relay: Relay, writer: Writer, redis: Client
+) -> None:
+    other = Writer(redis, await leased(redis, "inc_a"))
+    broken, healthy = follow(relay, writer), follow(relay, other)
+    await writer.write(2)
+    await other.write(2)
+    assert (await until(broken, 2), await until(healthy, 2)) == ([1, 2], [1, 2])
+    waiting = asyncio.ensure_future(rest(broken))
+    key = redis_keys.log(writer.asked.tenant_id, writer.asked.generation_id)
+    await redis.xadd(key, {"e": b"not msgpack"}, id="3-0")
+    with pytest.raises(InternalError):
+        await waiting
+    await other.write(3, last=True)
+    assert await rest(healthy) == [3, 4, 5]
 
 
 async def test_a_reader_that_leaves_frees_its_place(relay: Relay, writer: Writer) -> None:

@@ -61,8 +61,8 @@ class VllmEngine:
         by_itself = not self._arguments.get("speculative_config")
         self.capabilities = Capabilities(True, True, restores_exactly=in_full and by_itself)
         self._llm: AsyncLLM | None = None
-        # generation id -> whether it has made a token
-        self._requests: dict[str, bool] = {}
+        # generation id -> tokens to prefill, none once it has made one
+        self._requests: dict[str, int] = {}
 
     async def start(self) -> None:
         try:
@@ -92,13 +92,14 @@ class VllmEngine:
             params,
             request.generation_id,
         )
-        self._requests[request.generation_id] = False
+        prefill = len(request.prompt_token_ids) + len(output_token_ids)
+        self._requests[request.generation_id] = prefill
         cached = 0
         try:
             async for output in outputs:
                 made = output.outputs[0]
-                if not self._requests[request.generation_id]:
-                    self._requests[request.generation_id] = True
+                if self._requests[request.generation_id]:
+                    self._requests[request.generation_id] = 0
                     cached = output.num_cached_tokens or 0
                 yield Delta(
                     made.text, tuple(made.token_ids), _finish_reason(made.finish_reason), cached
@@ -132,8 +133,9 @@ class VllmEngine:
                 raise EngineDead(str(error)) from error
 
     def load(self) -> Load:
-        decoding = sum(self._requests.values())
-        return Load(running=decoding, waiting=len(self._requests) - decoding)
+        prefilling = [tokens for tokens in self._requests.values() if tokens]
+        running = len(self._requests) - len(prefilling)
+        return Load(running, waiting=len(prefilling), waiting_tokens=sum(prefilling))
 
     async def health(self) -> None:
         try:

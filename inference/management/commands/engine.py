@@ -17,6 +17,7 @@ from inference.engine.factory import fake_engine, vllm_engine
 from inference.engine.protocol import Engine, EngineDead
 from inference.host.engine_host import EngineHost
 from inference.models import EngineKind, Release
+from kernel import garbage
 from kernel.clock import SystemClock
 from kernel.redis import client
 
@@ -55,7 +56,7 @@ async def _serve(release: Release, replica: str, ready_fd: int | None) -> None:
         replica=replica,
         release_id=release.id,
         release_name=release.name,
-        on_ready=partial(_tell_ready, ready_fd),
+        on_ready=partial(_ready, ready_fd),
     )
     serving = asyncio.create_task(host.run())
     _drain_on_signals(host, serving)
@@ -65,7 +66,8 @@ async def _serve(release: Release, replica: str, ready_fd: int | None) -> None:
         log.info("Replica %s has stopped.", replica)
 
 
-def _tell_ready(descriptor: int | None) -> None:
+def _ready(descriptor: int | None) -> None:
+    garbage.freeze_what_is_loaded()
     if descriptor is not None:
         os.write(descriptor, b"\n")
         os.close(descriptor)

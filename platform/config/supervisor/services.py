@@ -163,6 +163,8 @@ def web_command(*where: object) -> tuple[str, ...]:
         "--high-water": settings.WEB_HIGH_WATER_BYTES,
         "--send-buffer": settings.WEB_SEND_BUFFER_BYTES,
         "--stall-timeout": settings.WEB_STALL_TIMEOUT_S,
+        "--header-timeout": settings.WEB_HEADER_TIMEOUT_S,
+        "--max-connections": settings.WEB_MAX_CONNECTIONS,
         "--drain-grace": settings.DRAIN_GRACE_S,
         # The application refuses with an error of its own shape; this is for what is far beyond.
         "--max-body": 2 * settings.MAX_BODY_BYTES,

@@ -190,4 +190,4 @@ class FlowChannel(HTTPChannel):  # type: ignore[misc]
 
     def end(self) -> None:
         if not self._handlingRequest:
-            self.connection.abort()
+            self.loseConnection()

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from twisted.protocols.policies import ProtocolWrapper
 
+from .eager import EagerWriting
 from .gate import FlowGate
 from .options import FlowOptions
 
@@ -40,7 +41,15 @@ def socket_of(transport: Any) -> Any:
 class Connection:
     """Bounds what one socket buffers, and sees whether its reader takes anything."""
 
-    __slots__ = ("_accepted_bytes", "_drained_bytes", "_stuck_since", "gate", "holder", "transport")
+    __slots__ = (
+        "_accepted_bytes",
+        "_drained_bytes",
+        "_stuck_since",
+        "eager",
+        "gate",
+        "holder",
+        "transport",
+    )
 
     def __init__(self, transport: Any, holder: Holder, options: FlowOptions) -> None:
         self.transport = transport
@@ -52,6 +61,7 @@ class Connection:
         transport.bufferSize = options.high_water_bytes
         self._bound_kernel_buffer(options.send_buffer_bytes)
         self._count_writes()
+        self.eager = EagerWriting(transport)
 
     @property
     def buffered_bytes(self) -> int:
@@ -89,6 +99,7 @@ class Connection:
 
     def closed(self) -> None:
         self.gate.stopProducing()
+        self.eager.undo()
         del self.transport.writeSomeData  # else the two keep each other alive
 
     def _bound_kernel_buffer(self, size_bytes: int) -> None:

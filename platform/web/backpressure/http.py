@@ -111,7 +111,8 @@ class FlowRequest(WebRequest):  # type: ignore[misc]
     def _write(self, body: bytes, more: bool) -> None:
         if more and self._response_started:
             Request.write(self, body)  # all that Daphne would do here, at half the cost
-        else:
+            return
+        with self.channel.connection.eager.together():
             self.handle_reply({"type": "http.response.body", "body": body, "more_body": more})
 
     def _check_length(self, size_bytes: int, more: bool) -> None:

@@ -149,6 +149,7 @@ class FlowServer(Server):  # type: ignore[misc]
                 connection.abort()
             else:
                 connection.holder.check(now)
+        stats.tell(self.stats())
         reactor.callLater(self.options.sweep_interval_s, self.sweep)
 
     def stats(self) -> FlowStats:

@@ -36,13 +36,27 @@ class FlowStats:
     draining: bool
 
 
+Observer = Callable[[FlowStats], None]
+
 _source: Callable[[], FlowStats] | None = None
+_observers: list[Observer] = []
 
 
 def publish(source: Callable[[], FlowStats] | None) -> None:
     """Called by the server: one runs in a process."""
     global _source
     _source = source
+
+
+def observe(observer: Observer) -> None:
+    """Have the figures told about once a second, from a running server's sweep."""
+    _observers.append(observer)
+
+
+def tell(figures: FlowStats) -> None:
+    """Called by the server."""
+    for observer in _observers:
+        observer(figures)
 
 
 def current() -> FlowStats | None:

@@ -175,7 +175,7 @@ async def test_half_a_request_breaks_nothing(serve: Serve, start: bytes) -> None
         await other.readuntil(b"begun")
         server.signal()
         await ended(other)
-        await ended(reader)
+        assert await asyncio.wait_for(reader.read(), PATIENCE_S) == b""  # and no reset
     assert await server.exit_code() == 0
     assert server.printed().count("cancelled") == 1
     assert "Traceback" not in server.printed()
