@@ -250,10 +250,13 @@ class EngineHost:
 
     async def _room(self) -> int:
         """Wait for room, and for how many; 0 when nothing is to be taken any more."""
-        # Room comes from the engine, which tells nobody.
-        while not self._draining.is_set() and self._room_now() < 1:  # noqa: ASYNC110
+        while not self._draining.is_set():
+            # Asked once: it may have changed when it is asked again, and none means to leave.
+            if (room := self._room_now()) > 0:
+                return room
+            # Room comes from the engine, which tells nobody.
             await asyncio.sleep(FULL_PAUSE_S)
-        return 0 if self._draining.is_set() else self._room_now()
+        return 0
 
     def _room_now(self) -> int:
         """What the engine prefills in its next step waits for nobody in it, however many they are;

@@ -120,7 +120,8 @@ async def test_a_whole_answer_whose_client_left_is_picked_up(own_stack: OwnStack
 
 
 async def test_what_failed_or_was_cancelled_is_made_anew(own_stack: OwnStack) -> None:
-    stack = own_stack()
+    # The loss of its engine is the end of an answer.
+    stack = own_stack(NEHIR_TAKEOVER_LIMIT="0")
     async with reader(stack) as by:
         async with beginning(by, key="key-7", **LONG) as cancelled:
             await by.end(cancelled.generation_id)
