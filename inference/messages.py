@@ -18,6 +18,8 @@ VERSION = 1
 # What becomes of an answer that nobody reads: it waits, runs to its end, or is ended.
 Detached = Literal["hold", "finish", "cancel"]
 SuspendReason = Literal["detached", "drained"]
+# Who is served first when not all can be.
+PriorityClass = Literal["interactive", "standard", "batch"]
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -43,7 +45,10 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 class QueuedRequest(msgspec.Struct, frozen=True):
-    """What a web process hands to whichever engine host pulls it; admitted_at in Unix seconds."""
+    """What a web process hands to whichever engine host pulls it; admitted_at in Unix seconds.
+
+    weight: how large the tenant's fair share is beside that of one with weight 1
+    """
 
     tenant_id: str
     release_id: str
@@ -52,6 +57,8 @@ class QueuedRequest(msgspec.Struct, frozen=True):
     high_water_tokens: int
     detached: Detached = "hold"
     progress: Progress | None = None
+    priority_class: PriorityClass = "standard"
+    weight: float = 1.0
     version: int = VERSION
 
     @property

@@ -17,6 +17,7 @@ from django.conf import settings
 
 from inference import control, queue, registry
 from inference.engine.protocol import Engine, EngineDead, EngineRequest, Sampling
+from inference.host.charging import Charging
 from inference.host.runner import Runner
 from inference.host.settler import Settler
 from inference.host.writer import LogWriter
@@ -57,6 +58,7 @@ class EngineHost:
         self._writer = LogWriter(redis, incarnation, outage_limit_s=settings.REPLICA_TIMEOUT_S)
         self._settler = Settler(redis, incarnation, clock)
         self._runner = Runner(engine, self._writer, self._settler, clock, release_name=release_name)
+        self._charging = Charging(redis, release_id)
         self._on_ready = on_ready
         self._draining = asyncio.Event()
         self.is_serving = False
@@ -94,6 +96,7 @@ class EngineHost:
             self._heartbeat,
             self._listen,
             self._runner.watch,
+            self._charging.run,
             self._runner.engine_failed,
         )
         keeping = [_start(loop) for loop in loops]
@@ -114,6 +117,8 @@ class EngineHost:
             settled = await self._settler.drain(timeout_s=SETTLE_GRACE_S)
             await _end(keeping)
             self._runner.count_tokens()
+            with _outage_logged("charging"):
+                await self._charging.charge()
             await self._leave(settled)
 
     async def _announce_loading(self) -> None:
@@ -190,7 +195,7 @@ class EngineHost:
                     adopt_at = now + BLOCK_S
                     await self._adopt()
                 if request := await queue.claim(self._redis, release_id, incarnation):
-                    self._runner.start(request)
+                    self._charging.add(self._runner.start(request))
                     # Let the engine see it, so that its load counts for the next.
                     await asyncio.sleep(0)
                 else:
@@ -209,7 +214,7 @@ class EngineHost:
             generation_id = request.generation_id
             if generation_id not in self._runner and generation_id not in self._settler:
                 log.warning("%s was given here and never started.", generation_id)
-                self._runner.start(request)
+                self._charging.add(self._runner.start(request))
 
     async def _room(self) -> bool:
         """Wait for room; False when nothing is to be taken any more."""

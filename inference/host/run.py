@@ -24,6 +24,7 @@ from inference.messages import (
 @dataclass(slots=True)
 class Run:
     """taken_at: when the host took it, in seconds of its monotonic clock
+    charged: how many of its tokens its tenant is charged for
     go_on: set whenever a run that an engine can't hold, and so waits unread, has to look again
     """
 
@@ -32,6 +33,7 @@ class Run:
     flow: Flow
     taken_at: float
     cached_tokens: int = 0
+    charged: int = 0
     cancelled: bool = False
     suspending: SuspendReason | None = None
     ending: bool = False
@@ -49,6 +51,7 @@ class Run:
             tail.pending_text.append(progress.pending)
             tail.token_ids.extend(progress.token_ids)
             run.cached_tokens = progress.cached_tokens
+            run.charged = tail.seq
         return run
 
     @property

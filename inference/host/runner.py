@@ -85,7 +85,7 @@ class Runner:
     def __contains__(self, generation_id: str) -> bool:
         return generation_id in self._tasks
 
-    def start(self, request: QueuedRequest) -> None:
+    def start(self, request: QueuedRequest) -> Run:
         metrics.QUEUE_TIME.labels(self._release).observe(
             max(0.0, self._clock.now().timestamp() - request.admitted_at)
         )
@@ -93,6 +93,7 @@ class Runner:
         task = asyncio.create_task(self._run(run), name=run.id)
         self._tasks[run.id] = run, task
         task.add_done_callback(lambda _: self._tasks.pop(run.id, None))
+        return run
 
     async def engine_failed(self) -> None:
         """Return never; raises EngineDead when a generation finds the engine dead."""
