@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from inference.messages import PriorityClass
+from tenants.priority import PriorityClass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from inference.queue_snapshot import CLASSES, Snapshot, Waiting
+from inference.queue_snapshot import Snapshot, Waiting
+from tenants.priority import CLASSES
 
 
 @dataclass(frozen=True, slots=True)

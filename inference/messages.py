@@ -13,13 +13,12 @@ from typing import Literal
 import msgspec
 
 from inference.engine.protocol import EngineRequest, FinishReason
+from tenants.priority import PriorityClass
 
 VERSION = 1
 # What becomes of an answer that nobody reads: it waits, runs to its end, or is ended.
 Detached = Literal["hold", "finish", "cancel"]
 SuspendReason = Literal["detached", "drained"]
-# Who is served first when not all can be.
-PriorityClass = Literal["interactive", "standard", "batch"]
 
 
 class Usage(msgspec.Struct, frozen=True):

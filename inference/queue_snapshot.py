@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast, get_args
+from typing import cast
 
 from inference import redis_keys
-from inference.messages import PriorityClass
 from kernel.redis import Client
+from tenants.priority import CLASSES, PriorityClass
 
-# The highest first.
-CLASSES: tuple[PriorityClass, ...] = get_args(PriorityClass)
 RATE_WINDOW_S = 30
 
 

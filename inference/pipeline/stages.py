@@ -24,6 +24,7 @@ from kernel.database import database, writing
 from kernel.errors import BadRequest, ContextLengthExceeded, PlatformError, Unavailable
 from kernel.redis import OUTAGE, client, unavailable
 from tenants import scope
+from tenants.priority import chosen
 
 Stage = Callable[[Admission], Awaitable[None]]
 
@@ -36,6 +37,12 @@ MAX_CHARACTERS_PER_TOKEN = 16
 RENDERED_AT_ONCE = 2_000
 # Releases are immutable, so what renders their prompts is too.
 _renderers: dict[str, PromptRenderer] = {}
+
+
+async def check_priority(admission: Admission) -> None:
+    principal = admission.principal
+    asked = admission.priority or principal.default_priority
+    admission.priority = chosen(asked, highest=principal.highest_priority)
 
 
 async def resolve_route(admission: Admission) -> None:
@@ -91,6 +98,8 @@ async def record(admission: Admission) -> None:
         admitted_at=admission.now.timestamp(),
         high_water_tokens=_high_water(admission),
         detached=admission.detached or target.detached,
+        priority_class=admission.priority or admission.principal.default_priority,
+        weight=admission.principal.weight,
     )
     if admission.identity is None and target.replays and has_one_answer(admission.sampling):
         request = admission.request.engine_request
@@ -149,7 +158,14 @@ async def _undo_record(admission: Admission, error: PlatformError) -> None:
     await database(settle, outcome, now=admission.now)
 
 
-STAGES: tuple[Stage, ...] = (resolve_route, render_prompt, limit_tokens, record, enqueue)
+STAGES: tuple[Stage, ...] = (
+    check_priority,
+    resolve_route,
+    render_prompt,
+    limit_tokens,
+    record,
+    enqueue,
+)
 
 
 def _target(admission: Admission) -> Target:

@@ -11,9 +11,10 @@ from django.conf import settings
 
 from inference import queue, redis_keys
 from inference.engine.protocol import EngineRequest, Sampling
-from inference.messages import Finished, PriorityClass, Progress, QueuedRequest, Usage
+from inference.messages import Finished, Progress, QueuedRequest, Usage
 from inference.queue import Charge
 from kernel.redis import Client
+from tenants.priority import PriorityClass
 from tests.inference.making import START
 
 RELEASE = "rel_a"

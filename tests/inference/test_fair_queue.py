@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from pytest_django.fixtures import Settings
 
 from inference import queue, redis_keys
-from inference.messages import PriorityClass, QueuedRequest
+from inference.messages import QueuedRequest
 from inference.queue import Charge
 from kernel.redis import Client, client
+from tenants.priority import PriorityClass
 from tests.inference.crowd import MOST_OUTPUT, MOST_PROMPT, POOL, RELEASE, Crowd, Job
 
 # Of a virtual counter among those that wait.

@@ -1,6 +1,6 @@
-"""Whatever comes, is taken, made, interrupted and withdrawn, in whatever order and however the clock
-jumps: tenants that wait get their share within VTC's bound, nothing is lost, taken twice or passed
-over, and no host is idle while something waits that it has room for.
+"""Whatever comes, is taken, made, interrupted and withdrawn, in whatever order and however the
+clock jumps: tenants that wait get their share within VTC's bound, nothing is lost, taken twice or
+passed over, and no host is idle while something waits that it has room for.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import Any
 
 from django.conf import settings as django_settings
 from hypothesis import HealthCheck, settings
@@ -23,8 +23,8 @@ from hypothesis.stateful import (
 from pytest_django.fixtures import Settings
 
 from inference import queue, redis_keys
-from inference.queue_snapshot import CLASSES
 from kernel.redis import client
+from tenants.priority import CLASSES
 from tests.inference.crowd import MOST_OUTPUT, MOST_PROMPT, POOL, RELEASE, WEIGHTS, Crowd, Job
 
 HOSTS = ("inc_a", "inc_b")
@@ -33,9 +33,7 @@ BOUND = 2 * max(MOST_PROMPT, 2 * POOL) / min(WEIGHTS.values())
 
 
 class Sharing(RuleBasedStateMachine):
-    """spells: for two tenants of a class that both wait, by how much each was ahead since both do"""
-
-    floors: ClassVar[list[float]] = []
+    """spells: for two tenants of a class that both wait, how far one was ahead since both do"""
 
     def __init__(self) -> None:
         super().__init__()
