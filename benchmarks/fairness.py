@@ -1,5 +1,5 @@
 """Fair sharing, simulated on the production queue, beside what VTC's authors published.
-`python benchmarks/fairness.py [--write]` (about 6 minutes; --write renews docs/fairness.md)
+`python benchmarks/fairness.py [--write]` (10 minutes; --write renews docs/fairness.md)
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 async def _run(only: str, write: bool) -> None:
-    from benchmarks import fairness_report
+    from benchmarks import fairness_report, wait_estimates
     from benchmarks.experiments import EXPERIMENTS, Results
     from kernel.redis import client
 
@@ -44,6 +44,9 @@ async def _run(only: str, write: bool) -> None:
             for row in results.rows[shown:]:
                 print(fairness_report.line(row))
             print(f"({experiment.__name__}: {time.monotonic() - begun:.0f} s)\n")
+    if "wait_estimates".startswith(only):
+        results.estimates = await wait_estimates.table(client())
+        print(results.estimates)
     if write:
         fairness_report.write(results)
 

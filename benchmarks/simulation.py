@@ -40,24 +40,21 @@ class Served:
         return self.first_token_s - self.arrival.at_s
 
 
-Hook = Callable[["Simulation", Served], Awaitable[None]]
-
-
 @dataclass(slots=True)
 class Simulation:
     """lift: False leaves tenants that come back what they had saved up, to show what lifting is for
     one_line: everybody as one tenant, which is first come first served
-    arrived, taken: called for each request then
+    observer: called after each step of the engine
     """
 
     redis: Client
     lift: bool = True
     one_line: bool = False
-    arrived: Hook | None = None
-    taken: Hook | None = None
+    observer: Callable[[Simulation], Awaitable[None]] | None = None
     engine: SimulatedEngine = field(default_factory=SimulatedEngine)
     now_s: float = 0
     served: dict[str, Served] = field(default_factory=dict)
+    ended: list[Running] = field(default_factory=list)
     _uncharged: dict[str, Running] = field(default_factory=dict)
     _charged_s: float = 0
     _steps: int = 0
@@ -83,6 +80,8 @@ class Simulation:
                 self._decode()
             done += self._end()
             await self._charge()
+            if self.observer:
+                await self.observer(self)
         return list(self.served.values())
 
     async def _arrive(self, arrival: Arrival) -> None:
@@ -102,13 +101,11 @@ class Simulation:
             priority_class=arrival.priority_class,
             weight=arrival.weight,
         )
-        served = self.served[request.generation_id] = Served(arrival, request)
+        self.served[request.generation_id] = Served(arrival, request)
         if self.lift:
             await queue.enqueue(self.redis, request, now_us=self.now_us)
         else:
             await self._enqueue_unlifted(request)
-        if self.arrived:
-            await self.arrived(self, served)
 
     async def _enqueue_unlifted(self, request: QueuedRequest) -> None:
         of_class = f"{redis_keys.share(RELEASE)}:{request.priority_class}"
@@ -131,8 +128,6 @@ class Simulation:
             size = served.arrival.prompt_tokens, served.arrival.output_tokens
             running = self._uncharged[request.generation_id] = Running(request.generation_id, *size)
             self.engine.let_in(running)
-            if self.taken:
-                await self.taken(self, served)
         if not self.engine.coming:
             return False
         new = list(self.engine.coming)
@@ -154,6 +149,7 @@ class Simulation:
         ended = self.engine.ended()
         for each in ended:
             self.served[each.generation_id].end_s = self.now_s
+            self.ended.append(each)
         return len(ended)
 
     async def _charge(self) -> None:

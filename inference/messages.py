@@ -156,6 +156,7 @@ class ReplicaRecord(msgspec.Struct, frozen=True):
 
     incarnation: new for every start of the process; replica: the slot's stable name
     state: loading, ready (has made a token) or draining
+    batch_tokens, longest_prompt: prompts and answers of what it runs, together; of one
     """
 
     replica: str
@@ -167,6 +168,8 @@ class ReplicaRecord(msgspec.Struct, frozen=True):
     held: int = 0
     waiting: int = 0
     output_tokens: int = 0
+    batch_tokens: int = 0
+    longest_prompt: int = 0
     version: int = VERSION
 
 

@@ -73,14 +73,14 @@ def reader_wake(reader: str) -> str:
     return f"{PREFIX}:wake:{reader}"
 
 
-def executions(release_id: str) -> str:
-    """List: how long the release's recent answers took, in seconds, the newest first."""
-    return f"{PREFIX}:executions:{release_id}"
-
-
 def outputs(release_id: str) -> str:
     """List: how many tokens the release's recent answers had, the newest first."""
     return f"{PREFIX}:outputs:{release_id}"
+
+
+def corrections(release_id: str) -> str:
+    """Hash: by class, the logarithm of the factor on the p90 of estimated waits."""
+    return f"{PREFIX}:corrections:{release_id}"
 
 
 def connections(kind: str) -> str:

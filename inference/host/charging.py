@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from inference import queue
+from inference import metrics, queue
 from inference.host.run import Run
 from inference.queue import Charge
 from kernel.redis import OUTAGE, Client
@@ -21,9 +21,10 @@ CHARGE_EVERY_S = 0.1
 
 
 class Charging:
-    def __init__(self, redis: Client, release_id: str) -> None:
+    def __init__(self, redis: Client, release_id: str, release_name: str) -> None:
         self._redis = redis
         self._release_id = release_id
+        self._release = release_name
         self._runs: dict[str, Run] = {}
 
     def add(self, run: Run) -> None:
@@ -44,8 +45,15 @@ class Charging:
         if due:
             charges = [Charge(run.request, run.charged, run.tail.seq) for run in due]
             await queue.charge(self._redis, self._release_id, charges)
-            for charge in charges:
-                self._runs[charge.request.generation_id].charged = charge.made
+            for run, charge in zip(due, charges, strict=True):
+                self._count(charge)
+                run.charged = charge.made
         for run in list(self._runs.values()):
             if run.ending and run.charged >= run.tail.seq:
                 del self._runs[run.id]
+
+    def _count(self, charge: Charge) -> None:
+        request = charge.request
+        tenant = metrics.tenants.of(request.tenant_id)
+        tokens = metrics.SERVICE.labels(self._release, request.priority_class, tenant)
+        tokens.inc(charge.made - charge.charged)

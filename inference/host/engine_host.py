@@ -17,6 +17,7 @@ from django.conf import settings
 
 from inference import control, queue, registry
 from inference.engine.protocol import Engine, EngineDead, EngineRequest, Sampling
+from inference.host import queue_gauges
 from inference.host.charging import Charging
 from inference.host.runner import Runner
 from inference.host.settler import Settler
@@ -58,7 +59,7 @@ class EngineHost:
         self._writer = LogWriter(redis, incarnation, outage_limit_s=settings.REPLICA_TIMEOUT_S)
         self._settler = Settler(redis, incarnation, clock)
         self._runner = Runner(engine, self._writer, self._settler, clock, release_name=release_name)
-        self._charging = Charging(redis, release_id)
+        self._charging = Charging(redis, release_id, release_name)
         self._on_ready = on_ready
         self._draining = asyncio.Event()
         self.is_serving = False
@@ -160,12 +161,15 @@ class EngineHost:
                 held=self._runner.held,
                 waiting=load.waiting,
                 output_tokens=self._warm_up_tokens + self._runner.output_tokens,
+                batch_tokens=self._runner.batch_tokens,
+                longest_prompt=self._runner.longest_prompt,
             )
             with _outage_logged("heartbeat"):
                 await registry.renew(self._redis, record, timeout_s=settings.REPLICA_TIMEOUT_S)
-                await estimates.note_executions(
-                    self._redis, self._record.release_id, self._runner.executions()
+                await estimates.note_outputs(
+                    self._redis, self._record.release_id, self._runner.lengths()
                 )
+                await queue_gauges.observe(self._redis, record.release_id, record.release_name)
             pause_s = settings.REPLICA_TIMEOUT_S / 4
             if record.state == "draining":
                 await asyncio.sleep(pause_s)

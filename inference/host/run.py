@@ -63,9 +63,12 @@ class Run:
         return "".join(self.tail.text)
 
     @property
+    def prompt_tokens(self) -> int:
+        return len(self.request.engine_request.prompt_token_ids)
+
+    @property
     def usage(self) -> Usage:
-        prompt = len(self.request.engine_request.prompt_token_ids)
-        return Usage(prompt, self.tail.seq, self.cached_tokens)
+        return Usage(self.prompt_tokens, self.tail.seq, self.cached_tokens)
 
     def resumable(self) -> QueuedRequest:
         """The request that goes on from here."""

@@ -59,7 +59,7 @@ class Runner:
         # A cancel may overtake the reply that hands the request over.
         self._cancelled_early: deque[str] = deque(maxlen=1000)
         self._dead: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._executions_s: deque[float] = deque(maxlen=1000)
+        self._lengths: deque[int] = deque(maxlen=1000)
         self.output_tokens = 0
 
     def __len__(self) -> int:
@@ -71,22 +71,31 @@ class Runner:
         made.inc(self.output_tokens - self._counted_tokens)
         self._counted_tokens = self.output_tokens
 
-    def executions(self) -> list[float]:
-        """Seconds that the generations took that have ended since the last call."""
-        taken = list(self._executions_s)
-        self._executions_s.clear()
-        return taken
+    def lengths(self) -> list[int]:
+        """Tokens of the answers that have ended since the last call."""
+        lengths = list(self._lengths)
+        self._lengths.clear()
+        return lengths
 
     @property
     def held(self) -> int:
         """How many wait for their reader."""
         return sum(run.flow.held for run, _ in self._tasks.values())
 
+    @property
+    def batch_tokens(self) -> int:
+        """Prompts and answers so far of all that it runs."""
+        return sum(run.prompt_tokens + run.tail.seq for run, _ in self._tasks.values())
+
+    @property
+    def longest_prompt(self) -> int:
+        return max((run.prompt_tokens for run, _ in self._tasks.values()), default=0)
+
     def __contains__(self, generation_id: str) -> bool:
         return generation_id in self._tasks
 
     def start(self, request: QueuedRequest) -> Run:
-        metrics.QUEUE_TIME.labels(self._release).observe(
+        metrics.QUEUE_TIME.labels(self._release, request.priority_class).observe(
             max(0.0, self._clock.now().timestamp() - request.admitted_at)
         )
         run = Run.of(request, now=self._clock.monotonic())
@@ -197,11 +206,11 @@ class Runner:
         if isinstance(end, Suspended):
             how = end.reason
         else:
+            self._lengths.append(run.tail.seq)
             how = end.code if isinstance(end, Failed) else end.finish_reason
         metrics.ENDED.labels(self._release, how).inc()
         took_s = self._clock.monotonic() - run.taken_at
         metrics.EXECUTION_TIME.labels(self._release).observe(took_s)
-        self._executions_s.append(took_s)
 
     async def _generate(self, run: Run) -> Suspended | Final:
         try:

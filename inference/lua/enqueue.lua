@@ -16,6 +16,8 @@ redis.call('EXPIRE', KEYS[7], ARGV[10])
 redis.call('HINCRBY', tenants, tenant, 1)
 redis.call('HSET', KEYS[4], id, ARGV[6])
 join(queue, KEYS[5], ARGV[3], tenant, id, now, now)
+local prompt, _, weight = size_of(KEYS[4], id)
+note_arrival(KEYS[5], ARGV[3], tenant, prompt, weight, now)
 redis.call('LPUSH', KEYS[3], '1')
 redis.call('LTRIM', KEYS[3], 0, 63)
 return {1, waiting + 1}

@@ -4,6 +4,7 @@
 -- `share` is the name of a hash (last:CLASS: the tenant that left its line last; owed:CLASS: service owed by the classes above;
 -- busy_since: when something began to wait, us) and, with :CLASS behind it, what the names of that class's keys begin with:
 --   :counters  sorted set, tenant by service over weight         :waiting  those of them that wait, by the same
+--   :arrivals  hash, tenant to how much it asks for lately
 --   :seen      sorted set, tenant by when it was last heard of   :line:TENANT  sorted set, ids by arrival (us)
 --   :restored  sorted set, ids that go on, by arrival: they paid when they were first taken, so they go before new ones
 local CLASSES = {'interactive', 'standard', 'batch'}
@@ -43,6 +44,7 @@ local function forget_idle(share, class, at, now)
     else
       redis.call('ZREM', counters, tenant)
       redis.call('ZREM', seen, tenant)
+      redis.call('HDEL', key(share, class, 'arrivals'), tenant)
     end
   end
 end
@@ -63,6 +65,18 @@ local function lift(share, class, tenant, now)
   redis.call('ZADD', key(share, class, 'waiting'), counter, tenant)
   note_seen(share, class, tenant, now)
   forget_idle(share, class, level(share, class), now)
+end
+
+-- How often a tenant asks, and how much: sums that fade within a minute. Only forecasts look at them.
+local FADE_US = 60 * 1000000
+local function note_arrival(share, class, tenant, prompt, weight, now)
+  local arrivals = key(share, class, 'arrivals')
+  local known = redis.call('HGET', arrivals, tenant) or '0 0 0 0'
+  local count, tokens, _, at = string.match(known, '^(%S+) (%S+) (%S+) (%S+)$')
+  local left = math.exp(-math.max(0, now - tonumber(at)) / FADE_US)
+  local text = string.format('%.4f %.1f %s %.0f', count * left + 1, tokens * left + prompt, weight, now)
+  redis.call('HSET', arrivals, tenant, text)
+  redis.call('EXPIRE', arrivals, KEPT_S)
 end
 
 -- Into its line, or before all lines if it goes on. `queue` holds everything that waits, by arrival.

@@ -17,11 +17,17 @@ from inference.engine.tokenizer import FakePromptRenderer, ModelPromptRenderer, 
 from inference.messages import Failed, QueuedRequest, Usage
 from inference.models import EngineKind, Generation
 from inference.pipeline.admission import Admission
-from inference.services import catalog, replays
+from inference.services import catalog, estimates, replays
 from inference.services.catalog import Target
 from inference.services.settlement import Outcome, settle
 from kernel.database import database, writing
-from kernel.errors import BadRequest, ContextLengthExceeded, PlatformError, Unavailable
+from kernel.errors import (
+    BadRequest,
+    ContextLengthExceeded,
+    PlatformError,
+    QueueFull,
+    Unavailable,
+)
 from kernel.redis import OUTAGE, client, unavailable
 from tenants import scope
 from tenants.priority import chosen
@@ -145,10 +151,21 @@ async def enqueue(admission: Admission) -> None:
         admission.queue_place = await queue.enqueue(client(), admission.request)
     except PlatformError as error:
         await _undo_record(admission, error)
+        if isinstance(error, QueueFull):
+            error.retry_after_s = await _until_room(admission) or error.retry_after_s
         raise
     except OUTAGE as error:
         await _undo_record(admission, unavailable())
         raise unavailable() from error
+
+
+async def _until_room(admission: Admission) -> int | None:
+    try:
+        return await estimates.retry_after_s(
+            client(), _target(admission).release_id, admission.principal.tenant_id
+        )
+    except OUTAGE:
+        return None
 
 
 async def _undo_record(admission: Admission, error: PlatformError) -> None:

@@ -105,6 +105,8 @@ class Crowd:
         job = self.waiting.pop(taken.generation_id)
         self.running[job.id] = job
         job.host, job.times_taken = host, job.times_taken + 1
+        # What its last host didn't come to charge for is charged now.
+        self._settle(job)
         if job.times_taken == 1:
             prompt = len(job.request.engine_request.prompt_token_ids)
             self._serve(job, settings.INPUT_TOKEN_COST * prompt)

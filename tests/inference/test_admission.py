@@ -12,7 +12,7 @@ from inference.engine.protocol import Sampling
 from inference.messages import QueuedRequest
 from inference.models import Generation, Route, State
 from inference.pipeline.admission import Admission
-from inference.services import catalog, generations
+from inference.services import catalog, estimates, generations
 from kernel.database import database
 from kernel.errors import (
     BadRequest,
@@ -218,3 +218,19 @@ async def test_a_class_that_is_not_allowed_is_refused_and_leaves_nothing(
     assert (refused.value.code, refused.value.param) == ("priority_not_allowed", "service_tier")
     assert await redis.keys("nehir:*") == []
     assert await database(every_generation) == []
+
+
+async def test_who_is_refused_is_told_when_to_come_back_as_the_forecast_says(
+    redis: Client, records: Records, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def foreseen(redis: Client, release_id: str, tenant_id: str) -> int | None:
+        assert (release_id, tenant_id) == ("rel_a", "ten_a")
+        return answers.pop()
+
+    answers = [None, 42]
+    monkeypatch.setattr(estimates, "retry_after_s", foreseen)
+    settings.QUEUE_LIMIT = 0
+    for told in (42, 5):
+        with pytest.raises(QueueFull) as refused:
+            await generations.admit(asking(), CLOCK)
+        assert refused.value.retry_after_s == told

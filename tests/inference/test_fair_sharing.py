@@ -11,7 +11,7 @@ from itertools import combinations
 from typing import Any
 
 from django.conf import settings as django_settings
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -203,6 +203,7 @@ def _thorough() -> settings:
         max_examples=80,
         stateful_step_count=40,
         deadline=None,
+        phases=(Phase.explicit, Phase.reuse, Phase.generate),
         report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
     )
