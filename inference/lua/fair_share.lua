@@ -95,14 +95,14 @@ end
 
 -- Out of wherever it waits. Returns false when it doesn't wait.
 local function leave(queue, share, class, tenant, id)
-  if redis.call('ZREM', queue, id) == 0 then return false end
+  local waited = redis.call('ZREM', queue, id) == 1
   redis.call('ZREM', key(share, class, 'restored'), id)
   local line = key(share, class, 'line:' .. tenant)
   if redis.call('ZREM', line, id) == 1 and redis.call('EXISTS', line) == 0 then
     redis.call('ZREM', key(share, class, 'waiting'), tenant)
     redis.call('HSET', share, 'last:' .. class, tenant)
   end
-  return true
+  return waited
 end
 
 -- What a class has had counts towards what it is owed, and `floor` of it is owed to each lower class that waits.
@@ -145,7 +145,7 @@ local function charge(share, class, tenant, weight, service, floor, now)
 end
 
 -- The head of a class: what goes on first, else the head of the line with the least counter, the earlier where these are equal.
--- Returns id, tenant (nil for what goes on).
+-- Returns id, tenant (nil for what goes on); nothing if a line was lost, whose tenant then waits no longer.
 local function head(share, class)
   local restored = redis.call('ZRANGE', key(share, class, 'restored'), 0, 0)
   if restored[1] then return restored[1] end
@@ -154,7 +154,11 @@ local function head(share, class)
   local id, tenant, arrival
   for _, each in ipairs(redis.call('ZRANGEBYSCORE', waiting, least[2], least[2])) do
     local first = redis.call('ZRANGE', key(share, class, 'line:' .. each), 0, 0, 'WITHSCORES')
-    if not arrival or tonumber(first[2]) < arrival then id, tenant, arrival = first[1], each, tonumber(first[2]) end
+    if not first[1] then
+      redis.call('ZREM', waiting, each)
+    elseif not arrival or tonumber(first[2]) < arrival then
+      id, tenant, arrival = first[1], each, tonumber(first[2])
+    end
   end
   return id, tenant
 end
@@ -172,7 +176,8 @@ local function turn(share, sizes, input_cost)
     local class = CLASSES[n]
     if waits(share, class) then
       local owed = tonumber(redis.call('HGET', share, 'owed:' .. class) or '0')
-      if owed > 0 and owed >= input_cost * size_of(sizes, (head(share, class))) then return class end
+      local id = owed > 0 and head(share, class)
+      if id and owed >= input_cost * size_of(sizes, id) then return class end
       highest = class
     end
   end

@@ -14,10 +14,12 @@ local function upcoming(queue, tenants, sizes, share, prefix, input_cost)
     local class = turn(share, sizes, input_cost)
     if not class then return nil, false end
     local id, tenant = head(share, class)
-    local prompt, _, weight, _, whose = size_of(sizes, id)
-    tenant = tenant or whose
-    local request = redis.call('GET', prefix .. ':request:' .. id)
-    if request then return {id = id, class = class, tenant = tenant, prompt = prompt, weight = weight}, request end
-    take_out(queue, tenants, sizes, share, class, tenant, id)
+    if id then
+      local prompt, _, weight, _, whose = size_of(sizes, id)
+      tenant = tenant or whose or ''
+      local request = redis.call('GET', prefix .. ':request:' .. id)
+      if request then return {id = id, class = class, tenant = tenant, prompt = prompt, weight = weight}, request end
+      take_out(queue, tenants, sizes, share, class, tenant, id)
+    end
   end
 end

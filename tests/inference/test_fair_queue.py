@@ -305,3 +305,26 @@ async def test_a_clock_that_goes_back_keeps_the_order_within_the_clocks_own_time
     await crowd.arrive("ten_a")
     assert sorted(await taken(crowd)) == ["ten_a", "ten_a", "ten_b"]
     assert await queue.claim(crowd.redis, RELEASE, "inc_a") is None
+
+
+@pytest.mark.parametrize(
+    "lost", ["queue:rel_a", "queue-sizes:rel_a", "share:rel_a:standard:line:ten_a", "share:rel_a"]
+)
+async def test_what_redis_has_lost_blocks_nobody_else(crowd: Crowd, lost: str) -> None:
+    """As a Redis may that is short of memory; in a script an error or a loop would be for ever."""
+    going_on = await crowd.arrive("ten_a")
+    await crowd.take()
+    await crowd.interrupt(going_on, interrupted=True, charged=True)
+    for tenant in ("ten_a", "ten_b"):
+        for _ in range(2):
+            gone = await crowd.arrive(tenant)
+            await crowd.redis.delete(redis_keys.request(gone.id))
+        await crowd.arrive(tenant)
+    await crowd.redis.delete(f"{redis_keys.PREFIX}:{lost}")
+    await crowd.redis.delete(redis_keys.request(going_on.id))
+    found = []
+    while request := await queue.claim(crowd.redis, RELEASE, "inc_a", now_us=crowd.now_us):
+        found.append(request.tenant_id)
+    assert found in (["ten_a", "ten_b"], ["ten_b"])
+    await crowd.arrive("ten_c")
+    assert await crowd.take()
