@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from inference.engine.protocol import EngineRequest, FinishReason
+from tenants.priority import PriorityClass
 
 VERSION = 1
 # What becomes of an answer that nobody reads: it waits, runs to its end, or is ended.
@@ -49,6 +50,7 @@ class QueuedRequest(msgspec.Struct, frozen=True):
 
     turn: how often it was put back into its queue; with the incarnation it fences its log off
     engines_lost: how many engines were lost while they ran it
+    weight: how large the tenant's fair share is beside that of one with weight 1
     """
 
     tenant_id: str
@@ -60,6 +62,8 @@ class QueuedRequest(msgspec.Struct, frozen=True):
     progress: Progress | None = None
     turn: int = 0
     engines_lost: int = 0
+    priority_class: PriorityClass = "standard"
+    weight: float = 1.0
     version: int = VERSION
 
     @property
@@ -167,6 +171,7 @@ class ReplicaRecord(msgspec.Struct, frozen=True):
 
     incarnation: new for every start of the process; replica: the slot's stable name
     state: loading, ready (has made a token) or draining
+    batch_tokens, longest_prompt: prompts and answers of what it runs, together; of one
     """
 
     replica: str
@@ -178,6 +183,8 @@ class ReplicaRecord(msgspec.Struct, frozen=True):
     held: int = 0
     waiting: int = 0
     output_tokens: int = 0
+    batch_tokens: int = 0
+    longest_prompt: int = 0
     version: int = VERSION
 
 

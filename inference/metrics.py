@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 
 # From a prefix cache hit to a long prompt behind a full queue.
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
@@ -18,7 +18,33 @@ ENDED = Counter(
 )
 OUTPUT_TOKENS = Counter("nehir_output_tokens", "Tokens made and written to logs.", ["release"])
 QUEUE_TIME = Histogram(
-    "nehir_queue_time_seconds", "From admission to an engine host.", ["release"], buckets=SECONDS
+    "nehir_queue_time_seconds",
+    "From admission to an engine host.",
+    ["release", "priority"],
+    buckets=SECONDS,
+)
+WAITING = Gauge(
+    "nehir_waiting",
+    "Requests in a release's queue.",
+    ["release", "priority"],
+    multiprocess_mode="mostrecent",
+)
+FAIRNESS_GAP = Gauge(
+    "nehir_fairness_gap",
+    "How far apart the virtual counters are of the tenants that wait.",
+    ["release", "priority"],
+    multiprocess_mode="mostrecent",
+)
+FAIRNESS_BOUND = Gauge(
+    "nehir_fairness_gap_bound",
+    "How far apart they may be.",
+    ["release", "priority"],
+    multiprocess_mode="mostrecent",
+)
+SERVICE = Counter(
+    "nehir_tenant_output_tokens",
+    "Tokens made, by tenant; those beyond the first hundred together.",
+    ["release", "priority", "tenant"],
 )
 EXECUTION_TIME = Histogram(
     "nehir_execution_time_seconds",
@@ -26,8 +52,30 @@ EXECUTION_TIME = Histogram(
     ["release"],
     buckets=SECONDS,
 )
+WAIT_ESTIMATES = Counter(
+    "nehir_wait_estimates",
+    "Waits that were told, by whether they were within the p90 told first.",
+    ["model", "priority", "outcome"],
+)
 HOLDS = Counter("nehir_holds", "Times a generation was held for want of credit.", ["release"])
 TAKEN_OVER = Counter(
     "nehir_takeovers", "Generations put back into their queue after their engine was lost."
 )
 REPLAYED = Counter("nehir_replays", "Requests answered by an earlier generation.", ["model"])
+
+
+class BoundedLabels:
+    """Label values of which there may be any number, the first of them by name, the rest as one."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._named: set[str] = set()
+
+    def of(self, name: str) -> str:
+        if name not in self._named and len(self._named) >= self._most:
+            return "other"
+        self._named.add(name)
+        return name
+
+
+tenants = BoundedLabels(100)

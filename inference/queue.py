@@ -1,18 +1,30 @@
-"""The admission queue of a release: bounded, first come first served, in Redis.
+"""The admission queue of a release, bounded, in Redis: priority class, then fair share between
+tenants, then arrival. `lua/fair_share.lua` decides; nothing else does.
 
 A replica takes a request only when it can start it; taking, leasing and the log's Started entry are
-one step.
+one step. Moments are microseconds of Unix time; without one the server's own clock counts, which is
+the same for all replicas.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 from django.conf import settings
 
-from inference import leases, messages, redis_keys, scripts, token_log
+from inference import (
+    forecast,
+    leases,
+    messages,
+    queue_snapshot,
+    redis_keys,
+    scripts,
+    token_log,
+)
+from inference.forecast import Costs
 from inference.messages import Failed, Final, Opened, QueuedRequest, Started, Suspended
 from inference.token_log import Position
 from kernel.errors import QueueFull
@@ -22,17 +34,18 @@ from kernel.redis import Client
 LOG_RESERVE_S = 60
 
 
-async def enqueue(redis: Client, request: QueuedRequest) -> int:
-    """Queue a request and open its log; its place in the queue, 1 being next. Raises QueueFull."""
+async def enqueue(redis: Client, request: QueuedRequest, *, now_us: int | None = None) -> int:
+    """Queue a request and open its log; how many wait now, it included. Raises QueueFull."""
     opened = Opened(prompt_tokens=len(request.engine_request.prompt_token_ids))
     accepted, detail = await scripts.run(
         redis,
         "enqueue",
         _keys(request),
         [
-            request.generation_id,
-            request.tenant_id,
+            *_who(request),
+            _moment(now_us),
             messages.encode(request),
+            _size(request),
             messages.encode(opened),
             settings.QUEUE_LIMIT,
             settings.QUEUE_LIMIT_PER_TENANT,
@@ -45,19 +58,76 @@ async def enqueue(redis: Client, request: QueuedRequest) -> int:
     return int(detail)
 
 
-async def claim(redis: Client, release_id: str, incarnation: str) -> QueuedRequest | None:
-    """The request that waits longest, now leased to this incarnation, or None."""
+async def claim(
+    redis: Client,
+    release_id: str,
+    incarnation: str,
+    *,
+    takes: Callable[[QueuedRequest], bool] | None = None,
+    now_us: int | None = None,
+) -> QueuedRequest | None:
+    """The request whose turn it is, now leased to this incarnation, or None.
+
+    takes: whether the host has room for it; None then, since nobody is passed over
+    """
+    keys = [
+        redis_keys.queue(release_id),
+        redis_keys.queue_tenants(release_id),
+        redis_keys.queue_sizes(release_id),
+        redis_keys.share(release_id),
+    ]
+    only = ""
+    if takes is not None:
+        following = await scripts.run(
+            redis, "next", keys, [redis_keys.PREFIX, settings.INPUT_TOKEN_COST]
+        )
+        if not following or not takes(seen := messages.decode_request(following)):
+            return None
+        only = seen.generation_id
     taken = await scripts.run(
         redis,
         "claim",
+        [*keys, redis_keys.running(incarnation)],
         [
-            redis_keys.queue(release_id),
-            redis_keys.queue_tenants(release_id),
-            redis_keys.running(incarnation),
+            redis_keys.PREFIX,
+            settings.INPUT_TOKEN_COST,
+            settings.OUTPUT_TOKEN_COST,
+            settings.CLASS_FLOOR,
+            _moment(now_us),
+            incarnation,
+            messages.encode(Started(incarnation)),
+            only,
+            _reserve_s(),
         ],
-        [incarnation, messages.encode(Started(incarnation)), redis_keys.PREFIX],
     )
     return messages.decode_request(taken) if taken else None
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """A generation's tokens: how many its replica knows to be charged, and how many it has made."""
+
+    request: QueuedRequest
+    charged: int
+    made: int
+
+
+async def charge(
+    redis: Client, release_id: str, charges: Sequence[Charge], *, now_us: int | None = None
+) -> None:
+    """Charge tenants for what their generations have made, in one call for all."""
+    args: list[str | int | float] = [
+        redis_keys.PREFIX,
+        settings.OUTPUT_TOKEN_COST,
+        settings.CLASS_FLOOR,
+        _moment(now_us),
+        _reserve_s(),
+    ]
+    for each in charges:
+        request = each.request
+        args += [request.generation_id, request.priority_class, request.tenant_id, request.weight]
+        args += [each.charged, each.made]
+    await scripts.run(redis, "charge", [redis_keys.share(release_id)], args)
 
 
 async def wait_for_arrival(redis: Client, release_id: str, *, timeout_s: float) -> None:
@@ -82,27 +152,33 @@ async def withdraw(redis: Client, request: QueuedRequest, final: Final) -> bool:
         redis,
         "withdraw",
         _keys(request),
-        [
-            request.generation_id,
-            request.tenant_id,
-            messages.encode(final),
-            settings.LOG_TTL_S,
-            f"{final.seq}-*",
-        ],
+        [*_who(request), messages.encode(final), settings.LOG_TTL_S, f"{final.seq}-*"],
     )
     return bool(done == 1)
 
 
 async def place(redis: Client, release_id: str, generation_id: str) -> int | None:
-    """Place in the queue, 1 being next; None if it doesn't wait (any more)."""
-    rank = await redis.zrank(redis_keys.queue(release_id), generation_id)
-    return None if rank is None else int(rank) + 1
+    """Place in the queue, 1 being next, if nobody else comes; None if it doesn't wait (any more).
+
+    Reads the whole queue: for one look. Readers are told by `services.estimates`.
+    """
+    ahead = forecast.order(await queue_snapshot.read(redis, release_id), costs())
+    ids = [each.generation_id for each in ahead]
+    return ids.index(generation_id) + 1 if generation_id in ids else None
 
 
-async def overdue(redis: Client, release_id: str) -> list[QueuedRequest]:
+def costs() -> Costs:
+    return Costs(settings.INPUT_TOKEN_COST, settings.OUTPUT_TOKEN_COST, settings.CLASS_FLOOR)
+
+
+async def overdue(
+    redis: Client, release_id: str, *, now_us: int | None = None
+) -> list[QueuedRequest]:
     """Requests that have waited longer than `QUEUE_TIMEOUT_S`."""
-    seconds, _ = await redis.time()
-    before = (seconds - settings.QUEUE_TIMEOUT_S) * 1_000_000
+    if now_us is None:
+        seconds, microseconds = await redis.time()
+        now_us = seconds * 1_000_000 + microseconds
+    before = now_us - settings.QUEUE_TIMEOUT_S * 1_000_000
     ids = await redis.zrangebyscore(redis_keys.queue(release_id), "-inf", before, start=0, num=1000)
     requests = await redis.mget([redis_keys.request(name.decode()) for name in ids]) if ids else []
     return [messages.decode_request(raw) for raw in requests if raw]
@@ -117,18 +193,30 @@ class LostLease:
     entry: Suspended
 
 
-async def requeue(redis: Client, request: QueuedRequest, lost: LostLease | None = None) -> bool:
+async def requeue(
+    redis: Client,
+    request: QueuedRequest,
+    lost: LostLease | None = None,
+    *,
+    interrupted: bool = True,
+    now_us: int | None = None,
+) -> bool:
     """Put a suspended generation, or one of a lost replica, back, where its admission puts it.
     False if it isn't suspended in this turn; or not lost, or not as it was read.
+
+    interrupted: by the platform, so it goes before those of its class that have not begun; else it
+    waits where its admission puts it among its tenant's
     """
-    keys = [redis_keys.lease(request.generation_id), *_keys(request)]
+    keys = [*_keys(request), redis_keys.lease(request.generation_id)]
     args: list[Any] = [
-        request.generation_id,
-        request.tenant_id,
+        *_who(request),
+        _moment(now_us),
         messages.encode(msgspec.structs.replace(request, turn=request.turn + 1)),
+        _size(request),
         int(request.admitted_at * 1_000_000),
         _reserve_s(),
         settings.QUEUE_TIMEOUT_S * 1_000_000 // 2,
+        int(interrupted),
         request.turn,
     ]
     if lost is not None:
@@ -145,9 +233,26 @@ def _keys(request: QueuedRequest) -> list[str]:
         redis_keys.queue(request.release_id),
         redis_keys.queue_tenants(request.release_id),
         redis_keys.queue_bell(request.release_id),
+        redis_keys.queue_sizes(request.release_id),
+        redis_keys.share(request.release_id),
         redis_keys.request(request.generation_id),
         redis_keys.log(request.tenant_id, request.generation_id),
     ]
+
+
+def _who(request: QueuedRequest) -> list[str]:
+    return [request.generation_id, request.tenant_id, request.priority_class]
+
+
+def _size(request: QueuedRequest) -> str:
+    """What forecasting and charging need, without the request's own bulk."""
+    engine = request.engine_request
+    prompt, most = len(engine.prompt_token_ids), engine.sampling.max_tokens
+    return f"{prompt} {most} {request.weight} {request.priority_class} {request.tenant_id}"
+
+
+def _moment(now_us: int | None) -> str | int:
+    return "" if now_us is None else now_us
 
 
 def _reserve_s() -> int:

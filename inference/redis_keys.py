@@ -33,6 +33,21 @@ def queue_tenants(release_id: str) -> str:
     return f"{PREFIX}:queue-tenants:{release_id}"
 
 
+def queue_sizes(release_id: str) -> str:
+    """Hash: of each that waits its prompt tokens, most tokens to make, weight, class and tenant."""
+    return f"{PREFIX}:queue-sizes:{release_id}"
+
+
+def share(release_id: str) -> str:
+    """Hash, and what the names begin with of all that fair sharing keeps: lua/fair_share.lua."""
+    return f"{PREFIX}:share:{release_id}"
+
+
+def charged(generation_id: str) -> str:
+    """String with expiry: how many of a generation's tokens its tenant was charged for."""
+    return f"{PREFIX}:charged:{generation_id}"
+
+
 def queue_bell(release_id: str) -> str:
     """List: one element for each arrival, that wakes a waiting replica."""
     return f"{PREFIX}:queue-bell:{release_id}"
@@ -58,9 +73,14 @@ def reader_wake(reader: str) -> str:
     return f"{PREFIX}:wake:{reader}"
 
 
-def executions(release_id: str) -> str:
-    """List: how long the release's recent answers took, in seconds, the newest first."""
-    return f"{PREFIX}:executions:{release_id}"
+def outputs(release_id: str) -> str:
+    """List: how many tokens the release's recent answers had, the newest first."""
+    return f"{PREFIX}:outputs:{release_id}"
+
+
+def corrections(release_id: str) -> str:
+    """Hash: by class, the logarithm of the factor on the p90 of estimated waits."""
+    return f"{PREFIX}:corrections:{release_id}"
 
 
 def connections(kind: str) -> str:

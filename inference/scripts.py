@@ -1,11 +1,12 @@
 """The Lua scripts that make several steps in Redis one. Each file in a `lua/` folder says what it
-takes and returns.
+takes and returns; a line `-- uses: NAME, NAME` puts those files of the folder before it.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,15 @@ from kernel import together
 from kernel.redis import Client
 
 FOLDER = Path(__file__).resolve().parent / "lua"
+_USES = re.compile(r"^-- uses: (.+)$", re.MULTILINE)
 
 
 @functools.cache
 def _source(name: str, folder: Path) -> str:
-    return (folder / f"{name}.lua").read_text()
+    own = (folder / f"{name}.lua").read_text()
+    uses = _USES.search(own)
+    shared = uses.group(1).split(", ") if uses else []
+    return "".join([*((folder / f"{each}.lua").read_text() for each in shared), own])
 
 
 @functools.cache

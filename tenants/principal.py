@@ -8,6 +8,8 @@ from typing import Literal
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser
 
+from tenants.priority import PriorityClass
+
 
 @dataclass(frozen=True, slots=True)
 class Principal:
@@ -16,6 +18,8 @@ class Principal:
     tenant_id: the one tenant it acts in
     key_id: the API key used, None for a session
     high_water_tokens: how far answers may be ahead of its readers; None for the platform's default
+    weight: how large its tenant's fair share is beside that of one with weight 1
+    default_priority, highest_priority: of requests that ask for none; what they may ask for
     """
 
     tenant_id: str
@@ -23,6 +27,9 @@ class Principal:
     id: str
     key_id: str | None = None
     high_water_tokens: int | None = None
+    weight: float = 1.0
+    default_priority: PriorityClass = "standard"
+    highest_priority: PriorityClass = "interactive"
 
     @property
     def name(self) -> str:

@@ -16,7 +16,8 @@ from django.conf import settings
 
 from inference import control, queue, registry
 from inference.engine.protocol import Engine, EngineDead, EngineRequest, Sampling
-from inference.host import watchdog
+from inference.host import queue_gauges, watchdog
+from inference.host.charging import Charging
 from inference.host.presence import OUTAGE_PAUSE_S, Presence, outage_logged
 from inference.host.runner import Runner
 from inference.host.settler import Settler
@@ -64,6 +65,7 @@ class EngineHost:
         self._writer = LogWriter(redis, incarnation, outage_limit_s=OUTAGE_LIMIT_S)
         self._settler = Settler(redis, incarnation, clock)
         self._runner = Runner(engine, self._writer, self._settler, clock, release_name=release_name)
+        self._charging = Charging(redis, release_id, release_name)
         self._on_ready = on_ready
         self._draining = asyncio.Event()
         self.is_serving = False
@@ -106,6 +108,7 @@ class EngineHost:
             self._listen,
             self._take_over,
             self._runner.watch,
+            self._charging.run,
             self._runner.engine_failed,
             self._watch_engine,
         )
@@ -135,6 +138,8 @@ class EngineHost:
             settled = await self._settler.drain(timeout_s=SETTLE_GRACE_S)
             await _end(keeping)
             self._runner.tally.publish()
+            with outage_logged("charging"):
+                await self._charging.charge()
             await self._presence.leave(settled)
 
     async def _warm_up(self) -> None:
@@ -172,11 +177,14 @@ class EngineHost:
             held=held,
             waiting=load.waiting,
             output_tokens=self._warm_up_tokens + self._runner.tally.output_tokens,
+            batch_tokens=self._runner.batch_tokens,
+            longest_prompt=self._runner.longest_prompt,
         )
         if lapsed:
             self._runner.drop(await self._presence.taken_over(self._runner.turns()))
-        executions = self._runner.tally.executions()
-        await estimates.note_executions(self._redis, self._release_id, executions)
+        await estimates.note_outputs(self._redis, self._release_id, self._runner.tally.lengths())
+        record = self._presence.record
+        await queue_gauges.observe(self._redis, record.release_id, record.release_name)
 
     async def _watch_engine(self) -> None:
         await watchdog.watch(self._engine, self._runner)
@@ -232,11 +240,14 @@ class EngineHost:
         """How many there were; raises what kept others from being claimed."""
         requests = [each for each in claimed if isinstance(each, QueuedRequest)]
         for request in requests:
-            self._runner.start(request)
+            self._start(request)
         for failed in claimed:
             if isinstance(failed, BaseException):
                 raise failed
         return len(requests)
+
+    def _start(self, request: QueuedRequest) -> None:
+        self._charging.add(self._runner.start(request))
 
     async def _adopt(self) -> None:
         """Run what Redis has given to this host in a reply that got lost, as in a stall of Redis.
@@ -246,7 +257,7 @@ class EngineHost:
         for request in await registry.unsettled(self._redis, self._presence.incarnation):
             if request.generation_id not in self._runner and request not in self._settler:
                 log.warning("%s was given here and never started.", request.generation_id)
-                self._runner.start(request)
+                self._start(request)
 
     async def _room(self) -> int:
         """Wait for room, and for how many; 0 when nothing is to be taken any more."""

@@ -27,6 +27,7 @@ class Run:
     """taken_at: when the host took it, in seconds of its monotonic clock
     in_engine: the engine has been asked for it
     dropped: another has it
+    charged: how many of its tokens its tenant is charged for
     go_on: set whenever a run that an engine can't hold, and so waits unread, has to look again
     """
 
@@ -36,6 +37,7 @@ class Run:
     taken_at: float
     restores_exactly: bool = True
     cached_tokens: int = 0
+    charged: int = 0
     cancelled: bool = False
     suspending: SuspendReason | None = None
     ending: bool = False
@@ -55,6 +57,7 @@ class Run:
             tail.pending_text.append(progress.pending)
             tail.token_ids.extend(progress.token_ids)
             run.cached_tokens = progress.cached_tokens
+            run.charged = tail.seq
         return run
 
     @property
@@ -77,9 +80,12 @@ class Run:
             self.tail.pending_text.clear()
 
     @property
+    def prompt_tokens(self) -> int:
+        return len(self.request.engine_request.prompt_token_ids)
+
+    @property
     def usage(self) -> Usage:
-        prompt = len(self.request.engine_request.prompt_token_ids)
-        return Usage(prompt, self.tail.seq, self.cached_tokens)
+        return Usage(self.prompt_tokens, self.tail.seq, self.cached_tokens)
 
     def resumable(self) -> QueuedRequest:
         """The request that goes on from here."""

@@ -73,10 +73,19 @@ class Runner:
         """How many wait for their reader."""
         return sum(run.flow.held for run, _ in self._tasks.values())
 
+    @property
+    def batch_tokens(self) -> int:
+        """Prompts and answers so far of all that it runs."""
+        return sum(run.prompt_tokens + run.tail.seq for run, _ in self._tasks.values())
+
+    @property
+    def longest_prompt(self) -> int:
+        return max((run.prompt_tokens for run, _ in self._tasks.values()), default=0)
+
     def __contains__(self, generation_id: str) -> bool:
         return generation_id in self._tasks
 
-    def start(self, request: QueuedRequest) -> None:
+    def start(self, request: QueuedRequest) -> Run:
         self.tally.started(request, now_s=self._clock.now().timestamp())
         exactly = self._engine.capabilities.restores_exactly
         run = Run.of(request, now=self._clock.monotonic(), restores_exactly=exactly)
@@ -88,6 +97,7 @@ class Runner:
         task = asyncio.create_task(self._run(run, earlier), name=run.id)
         self._tasks[run.id] = run, task
         task.add_done_callback(lambda _: self._ended(run))
+        return run
 
     def _ended(self, run: Run) -> None:
         if self._tasks.get(run.id, (None,))[0] is run:
@@ -205,7 +215,7 @@ class Runner:
                 end = None
         if end is None:
             log.warning("The log of %s can't be written on here.", run.id)
-        self.tally.ended(end, took_s=self._clock.monotonic() - run.taken_at)
+        self.tally.ended(end, took_s=self._clock.monotonic() - run.taken_at, tokens=run.tail.seq)
         request = run.resumable() if isinstance(end, Suspended) else run.request
         self._settler.put(Ended(request, run.text, end))
 

@@ -15,7 +15,7 @@ class Tally:
     def __init__(self, release_name: str) -> None:
         self._release = release_name
         self._counted_tokens = 0
-        self._executions_s: deque[float] = deque(maxlen=1000)
+        self._lengths: deque[int] = deque(maxlen=1000)
         self.output_tokens = 0
         self.deltas = 0
 
@@ -24,23 +24,24 @@ class Tally:
         if request.turn:
             return
         waited_s = max(0.0, now_s - request.admitted_at)
-        metrics.QUEUE_TIME.labels(self._release).observe(waited_s)
+        metrics.QUEUE_TIME.labels(self._release, request.priority_class).observe(waited_s)
 
     def took(self, delta: Delta) -> None:
         self.deltas += 1
         self.output_tokens += len(delta.token_ids)
 
-    def ended(self, end: Suspended | Final | None, *, took_s: float) -> None:
+    def ended(self, end: Suspended | Final | None, *, took_s: float, tokens: int) -> None:
+        """tokens: of the whole answer so far"""
         how: str
         if end is None:
             how = "log_lost"
         elif isinstance(end, Suspended):
             how = end.reason
         else:
+            self._lengths.append(tokens)
             how = end.code if isinstance(end, Failed) else end.finish_reason
         metrics.ENDED.labels(self._release, how).inc()
         metrics.EXECUTION_TIME.labels(self._release).observe(took_s)
-        self._executions_s.append(took_s)
 
     def publish(self) -> None:
         """Bring the metric up to date: a counter in a file is too slow for every delta."""
@@ -48,8 +49,8 @@ class Tally:
         made.inc(self.output_tokens - self._counted_tokens)
         self._counted_tokens = self.output_tokens
 
-    def executions(self) -> list[float]:
-        """Seconds that the generations took that have ended since the last call."""
-        taken = list(self._executions_s)
-        self._executions_s.clear()
-        return taken
+    def lengths(self) -> list[int]:
+        """Tokens of the answers that have ended since the last call."""
+        lengths = list(self._lengths)
+        self._lengths.clear()
+        return lengths

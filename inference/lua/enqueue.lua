@@ -1,16 +1,23 @@
--- Put a request into its release's queue, if there is room, and open its log.
--- KEYS: queue, queue_tenants, queue_bell, request, log
--- ARGV: generation id, tenant id, request, opening entry, limit, limit per tenant, ttl (s)
--- Returns {1, place in the queue from 1}, or {0, which limit refused}.
-if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[5]) then return {0, 'queue'} end
-local mine = tonumber(redis.call('HGET', KEYS[2], ARGV[2]) or '0')
-if mine >= tonumber(ARGV[6]) then return {0, 'tenant'} end
-local time = redis.call('TIME')
-redis.call('SET', KEYS[4], ARGV[3], 'EX', ARGV[7])
-redis.call('XADD', KEYS[5], '0-*', 'e', ARGV[4])
-redis.call('EXPIRE', KEYS[5], ARGV[7])
-redis.call('HINCRBY', KEYS[2], ARGV[2], 1)
-redis.call('ZADD', KEYS[1], time[1] * 1000000 + time[2], ARGV[1])
+-- Put a request into its release's queue, if there is room, and open its log. Put there twice, it waits once.
+-- KEYS: queue, queue_tenants, queue_bell, queue_sizes, share, request, log
+-- ARGV: generation id, tenant id, class, now (us; '' for the server's clock), request, its size, opening entry, limit,
+--   limit per tenant, ttl (s)
+-- Returns {1, how many wait, this one included}, or {0, which limit refused}.
+-- uses: fair_share
+local queue, tenants, id, tenant = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+local waiting = redis.call('ZCARD', queue)
+if redis.call('ZSCORE', queue, id) then return {1, waiting} end
+if waiting >= tonumber(ARGV[8]) then return {0, 'queue'} end
+if tonumber(redis.call('HGET', tenants, tenant) or '0') >= tonumber(ARGV[9]) then return {0, 'tenant'} end
+local now = moment(ARGV[4])
+redis.call('SET', KEYS[6], ARGV[5], 'EX', ARGV[10])
+redis.call('XADD', KEYS[7], '0-*', 'e', ARGV[7])
+redis.call('EXPIRE', KEYS[7], ARGV[10])
+redis.call('HINCRBY', tenants, tenant, 1)
+redis.call('HSET', KEYS[4], id, ARGV[6])
+join(queue, KEYS[5], ARGV[3], tenant, id, now, now)
+local prompt, _, weight = size_of(KEYS[4], id)
+note_arrival(KEYS[5], ARGV[3], tenant, prompt, weight, now)
 redis.call('LPUSH', KEYS[3], '1')
 redis.call('LTRIM', KEYS[3], 0, 63)
-return {1, redis.call('ZRANK', KEYS[1], ARGV[1]) + 1}
+return {1, waiting + 1}

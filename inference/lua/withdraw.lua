@@ -1,10 +1,10 @@
 -- Take a waiting request out of the queue and close its log.
--- KEYS: queue, queue_tenants, queue_bell, request, log
--- ARGV: generation id, tenant id, last entry, ttl (s), last entry's id
+-- KEYS: queue, queue_tenants, queue_bell, queue_sizes, share, request, log
+-- ARGV: generation id, tenant id, class, last entry, ttl (s), last entry's id
 -- Returns 1, or 0 when it doesn't wait (any more).
-if redis.call('ZREM', KEYS[1], ARGV[1]) == 0 then return 0 end
-if redis.call('HINCRBY', KEYS[2], ARGV[2], -1) <= 0 then redis.call('HDEL', KEYS[2], ARGV[2]) end
-redis.call('DEL', KEYS[4])
-redis.call('XADD', KEYS[5], ARGV[5], 'e', ARGV[3])
-redis.call('EXPIRE', KEYS[5], ARGV[4])
+-- uses: fair_share, upcoming
+if not take_out(KEYS[1], KEYS[2], KEYS[4], KEYS[5], ARGV[3], ARGV[2], ARGV[1]) then return 0 end
+redis.call('DEL', KEYS[6])
+redis.call('XADD', KEYS[7], ARGV[6], 'e', ARGV[4])
+redis.call('EXPIRE', KEYS[7], ARGV[5])
 return 1

@@ -12,6 +12,7 @@ from inference.services.catalog import Target
 from inference.services.replays import Identity
 from kernel.ids import new_id
 from tenants.principal import Principal
+from tenants.priority import PriorityClass
 
 
 @dataclass(slots=True)
@@ -20,6 +21,7 @@ class Admission:
 
     high_water_tokens: how far the answer may be ahead of its reader, if less than it might
     detached: what becomes of it without a reader; None is the route's policy
+    priority: which class it is to be served in; None is the tenant's default
     identity: what makes it the same as an earlier request, if that one is to answer it
 
     target, prompt_token_ids, request: set by the stages, in this order
@@ -35,6 +37,7 @@ class Admission:
     conversation_id: str = ""
     high_water_tokens: int | None = None
     detached: Detached | None = None
+    priority: PriorityClass | None = None
     identity: Identity | None = None
     generation_id: str = field(default_factory=lambda: new_id("gen"))
     target: Target | None = None

@@ -17,15 +17,22 @@ from inference.engine.tokenizer import FakePromptRenderer, ModelPromptRenderer, 
 from inference.messages import Failed, QueuedRequest, Usage
 from inference.models import EngineKind, Generation
 from inference.pipeline.admission import Admission
-from inference.services import catalog, replays
+from inference.services import catalog, estimates, replays
 from inference.services.catalog import Target
 from inference.services.settlement import Outcome, settle
 from kernel.database import database, writing
-from kernel.errors import BadRequest, ContextLengthExceeded, PlatformError, Unavailable
+from kernel.errors import (
+    BadRequest,
+    ContextLengthExceeded,
+    PlatformError,
+    QueueFull,
+    Unavailable,
+)
 from kernel.group_commit import GroupCommit
 from kernel.loops import one_per_loop
 from kernel.redis import OUTAGE, client, unavailable
 from tenants import scope
+from tenants.priority import chosen
 
 Stage = Callable[[Admission], Awaitable[None]]
 
@@ -38,6 +45,12 @@ MAX_CHARACTERS_PER_TOKEN = 16
 RENDERED_AT_ONCE = 2_000
 # Releases are immutable, so what renders their prompts is too.
 _renderers: dict[str, PromptRenderer] = {}
+
+
+async def check_priority(admission: Admission) -> None:
+    principal = admission.principal
+    asked = admission.priority or principal.default_priority
+    admission.priority = chosen(asked, highest=principal.highest_priority)
 
 
 async def resolve_route(admission: Admission) -> None:
@@ -98,6 +111,8 @@ async def record(admission: Admission) -> None:
         admitted_at=admission.now.timestamp(),
         high_water_tokens=_high_water(admission),
         detached=admission.detached or target.detached,
+        priority_class=admission.priority or admission.principal.default_priority,
+        weight=admission.principal.weight,
     )
     if admission.identity is None and target.replays and has_one_answer(admission.sampling):
         request = admission.request.engine_request
@@ -159,10 +174,21 @@ async def enqueue(admission: Admission) -> None:
         admission.queue_place = await queue.enqueue(client(), admission.request)
     except PlatformError as error:
         await _undo_record(admission, error)
+        if isinstance(error, QueueFull):
+            error.retry_after_s = await _until_room(admission) or error.retry_after_s
         raise
     except OUTAGE as error:
         await _undo_record(admission, unavailable())
         raise unavailable() from error
+
+
+async def _until_room(admission: Admission) -> int | None:
+    try:
+        return await estimates.retry_after_s(
+            client(), _target(admission).release_id, admission.principal.tenant_id
+        )
+    except OUTAGE:
+        return None
 
 
 async def _undo_record(admission: Admission, error: PlatformError) -> None:
@@ -172,7 +198,14 @@ async def _undo_record(admission: Admission, error: PlatformError) -> None:
     await database(settle, outcome, now=admission.now)
 
 
-STAGES: tuple[Stage, ...] = (resolve_route, render_prompt, limit_tokens, record, enqueue)
+STAGES: tuple[Stage, ...] = (
+    check_priority,
+    resolve_route,
+    render_prompt,
+    limit_tokens,
+    record,
+    enqueue,
+)
 
 
 def _target(admission: Admission) -> Target:

@@ -91,7 +91,7 @@ async def go_on(redis: Client, tenant_id: str, generation_id: str) -> bool:
     if kept is None:
         return False
     request, created_at = kept
-    if not await queue.requeue(redis, request):
+    if not await queue.requeue(redis, request, interrupted=False):
         return False
     await database(_forget, tenant_id, generation_id, created_at)
     return True

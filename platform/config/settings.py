@@ -242,6 +242,11 @@ ENGINE_STALL_TIMEOUT_S = number("NEHIR_ENGINE_STALL_TIMEOUT_S", 120, low=1, high
 QUEUE_LIMIT = whole("NEHIR_QUEUE_LIMIT", 1000, low=1, high=100_000)
 QUEUE_LIMIT_PER_TENANT = whole("NEHIR_QUEUE_LIMIT_PER_TENANT", 500, low=1, high=100_000)
 QUEUE_TIMEOUT_S = whole("NEHIR_QUEUE_TIMEOUT_S", 600, low=1, high=86_400)
+# Service that tenants share fairly: their tokens by these costs.
+INPUT_TOKEN_COST = number("NEHIR_INPUT_TOKEN_COST", 1, low=0.001, high=1000)
+OUTPUT_TOKEN_COST = number("NEHIR_OUTPUT_TOKEN_COST", 2, low=0.001, high=1000)
+# Of the service of the classes above it, what a lower priority class gets at least while it waits.
+CLASS_FLOOR = number("NEHIR_CLASS_FLOOR", 0.05, low=0, high=0.5)
 DEFAULT_MAX_TOKENS = whole("NEHIR_DEFAULT_MAX_TOKENS", 512, low=1, high=1_000_000)
 
 # -- Readers. Tokens that an answer may be ahead of its reader, and how long it waits for one.

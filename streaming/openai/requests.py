@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from inference.engine.chat_template import Message
 from inference.engine.protocol import Sampling
 from kernel.errors import BadRequest
+from tenants.priority import PriorityClass
 
 MAX_POSITION_DIGITS = 12
 MAX_MESSAGES = 2048
@@ -36,6 +37,14 @@ NOT_OFFERED: dict[str, tuple[Any, ...]] = {
 
 Text = Annotated[str, Meta(min_length=1)]
 Penalty = Annotated[float, Meta(ge=-2, le=2)]
+
+
+# OpenAI's words for priority classes; none or `auto` is the tenant's default.
+SERVICE_TIERS: dict[str, PriorityClass] = {
+    "priority": "interactive",
+    "default": "standard",
+    "flex": "batch",
+}
 
 
 class TextPart(Struct, frozen=True):
@@ -77,6 +86,12 @@ class ChatCompletionRequest(Struct, frozen=True):
     frequency_penalty: Penalty | None = None
     seed: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None = None
     stop: str | Annotated[list[Text], Meta(max_length=4)] | None = None
+    service_tier: Literal["auto", "default", "flex", "priority"] | None = None
+
+    @property
+    def priority(self) -> PriorityClass | None:
+        """The priority class asked for; None for the tenant's default."""
+        return SERVICE_TIERS.get(self.service_tier or "auto")
 
     @property
     def answer_tokens(self) -> int | None:

@@ -108,6 +108,7 @@ def _admission(
         now=CLOCK.now(),
         high_water_tokens=options.high_water_tokens if options else None,
         detached="cancel" if nobody_returns else None,
+        priority=asked.priority,
         identity=identity,
     )
 

@@ -142,6 +142,8 @@ async def _admit_fitting(
             now=clock.now(),
             conversation_id=conversation.id,
             high_water_tokens=send.high_water_tokens,
+            # A person is waiting before the page.
+            priority=principal.highest_priority,
             identity=_identity(send),
         )
         try:

@@ -2,7 +2,8 @@
 
 from tenants.models.api_key import ApiKey
 from tenants.models.membership import Membership, Role
+from tenants.models.priority import Priority
 from tenants.models.service_account import ServiceAccount
 from tenants.models.tenant import Tenant
 
-__all__ = ["ApiKey", "Membership", "Role", "ServiceAccount", "Tenant"]
+__all__ = ["ApiKey", "Membership", "Priority", "Role", "ServiceAccount", "Tenant"]

@@ -6,6 +6,7 @@ from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from tenants.models.priority import Priority
 from tenants.models.scoped import ScopedModel
 
 
@@ -24,6 +25,14 @@ class ApiKey(ScopedModel):
         verbose_name=_("service account"),
     )
     name = models.CharField(_("name"), max_length=100)
+    highest_priority = models.CharField(
+        _("highest priority"),
+        max_length=16,
+        choices=Priority,
+        default=Priority.STANDARD,
+        db_default=Priority.STANDARD,
+        help_text=_("That its requests may ask for, if the tenant's highest is not lower."),
+    )
     digest = models.CharField(max_length=64, editable=False)
     pepper_version = models.PositiveSmallIntegerField(default=1, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
@@ -33,6 +42,12 @@ class ApiKey(ScopedModel):
     class Meta:
         verbose_name = _("API key")
         verbose_name_plural = _("API keys")
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(highest_priority__in=Priority.values),
+                name="api_key_priority_known",
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.name} (nhr_{self.id}…)"

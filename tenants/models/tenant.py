@@ -2,12 +2,15 @@ from __future__ import annotations
 
 from functools import partial
 
-from django.core.validators import MinValueValidator
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from kernel.ids import MAX_LENGTH, new_id
+from tenants.models.priority import Priority
+
+LEAST_WEIGHT, MOST_WEIGHT = 0.01, 100
 
 
 class Tenant(models.Model):
@@ -30,12 +33,47 @@ class Tenant(models.Model):
         validators=[MinValueValidator(1)],
         help_text=_("How far an answer may be ahead of its reader; empty: the platform's default."),
     )
+    weight = models.FloatField(
+        _("weight"),
+        default=1.0,
+        db_default=1.0,
+        validators=[MinValueValidator(LEAST_WEIGHT), MaxValueValidator(MOST_WEIGHT)],
+        help_text=_("How large its fair share is beside that of a tenant with weight 1."),
+    )
+    default_priority = models.CharField(
+        _("default priority"),
+        max_length=16,
+        choices=Priority,
+        default=Priority.STANDARD,
+        db_default=Priority.STANDARD,
+        help_text=_("Of requests through the API that ask for none."),
+    )
+    highest_priority = models.CharField(
+        _("highest priority"),
+        max_length=16,
+        choices=Priority,
+        default=Priority.INTERACTIVE,
+        db_default=Priority.INTERACTIVE,
+        help_text=_("That its people and keys may use. The chat is interactive if it may be."),
+    )
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
 
     class Meta:
         verbose_name = _("tenant")
         verbose_name_plural = _("tenants")
         ordering = ("slug",)
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(weight__gte=LEAST_WEIGHT, weight__lte=MOST_WEIGHT),
+                name="tenant_weight_in_range",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(
+                    default_priority__in=Priority.values, highest_priority__in=Priority.values
+                ),
+                name="tenant_priorities_known",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.name

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import logging
 from datetime import datetime
+from typing import cast
 
 from django.conf import settings
 from django.utils.translation import gettext_noop
@@ -13,8 +14,9 @@ from django.views.decorators.debug import sensitive_variables
 
 from kernel.errors import BadRequest, PermissionDenied, Unauthenticated
 from tenants import key_format, scope
-from tenants.models import ApiKey, ServiceAccount
+from tenants.models import ApiKey, Priority, ServiceAccount
 from tenants.principal import Actor, Principal, actor_name
+from tenants.priority import PriorityClass, lower
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +36,7 @@ def issue_key(
     actor: Actor,
     now: datetime,
     expires_at: datetime | None = None,
+    highest_priority: str = Priority.STANDARD,
 ) -> tuple[ApiKey, str]:
     """Make a key for an application: the stored key, and its text to be shown once, kept nowhere.
 
@@ -52,6 +55,7 @@ def issue_key(
         pepper_version=version,
         created_at=now,
         expires_at=expires_at,
+        highest_priority=highest_priority,
     )
     log.info("API key %s issued to %s by %s", key.pk, service_account.pk, actor_name(actor))
     return key, text.text()
@@ -86,12 +90,24 @@ def authenticate_key(authorization: str, *, now: datetime) -> Principal:
         raise _refused()
     if not key.tenant.is_active:
         raise PermissionDenied(gettext_noop("This tenant is inactive."), code="tenant_inactive")
+    return _principal(key)
+
+
+def _principal(key: ApiKey) -> Principal:
+    """Its priorities are the tenant's, as far as the key's reach."""
+    tenant = key.tenant
+    highest = lower(
+        cast(PriorityClass, key.highest_priority), cast(PriorityClass, tenant.highest_priority)
+    )
     return Principal(
         key.tenant_id,
         "service_account",
         key.service_account_id,
         key_id=key.pk,
-        high_water_tokens=key.tenant.high_water_tokens,
+        high_water_tokens=tenant.high_water_tokens,
+        weight=tenant.weight,
+        default_priority=lower(cast(PriorityClass, tenant.default_priority), highest),
+        highest_priority=highest,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from datetime import datetime
+from typing import cast
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -15,6 +16,7 @@ from tenants import scope
 from tenants.models import Membership, Role, Tenant
 from tenants.models.membership import CHATTING, MANAGING
 from tenants.principal import Actor, Principal, Visitor, actor_name
+from tenants.priority import PriorityClass
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +56,9 @@ def as_principal(membership: Membership) -> Principal:
         "user",
         str(membership.user_id),
         high_water_tokens=membership.tenant.high_water_tokens,
+        weight=membership.tenant.weight,
+        default_priority=cast(PriorityClass, membership.tenant.default_priority),
+        highest_priority=cast(PriorityClass, membership.tenant.highest_priority),
     )
 
 

@@ -34,6 +34,7 @@ def new_key(world: World, **fields: str) -> dict[str, str]:
         "name": "deploy",
         "expires_at_0": "",
         "expires_at_1": "",
+        "highest_priority": "standard",
     } | fields
 
 
@@ -83,6 +84,7 @@ def test_a_key_is_kept_nowhere(
     "fields",
     [
         {"name": ""},
+        {"highest_priority": "urgent"},
         {"name": "x" * 101},
         {"service_account": ""},
         {"service_account": "sva_nobody"},
@@ -176,3 +178,10 @@ def test_the_page_of_a_key_names_its_status(manager: Client, acme: World) -> Non
     page = manager.get(f"{LIST}{acme.key.pk}/change/").content.decode()
     assert "Active" in page
     assert "(&#x27;active" not in page
+
+
+def test_a_key_may_be_given_the_highest_priority(manager: Client, acme: World) -> None:
+    response = manager.post(ADD, new_key(acme, highest_priority="interactive"))
+    text = text_in(response.content.decode())
+    principal = authenticate_key(f"Bearer {text}", now=timezone.now())
+    assert principal.highest_priority == "interactive"

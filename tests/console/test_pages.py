@@ -119,8 +119,18 @@ def test_an_operator_adds_a_member_to_a_tenant(operator: Client, acme: World) ->
 
 
 def test_an_operator_creates_a_tenant_and_a_person(operator: Client) -> None:
-    operator.post("/admin/tenants/tenant/add/", {"name": "Initech", "slug": "initech"})
-    assert Tenant.objects.filter(slug="initech").exists()
+    tenant = {
+        "name": "Initech",
+        "slug": "initech",
+        "weight": "2.5",
+        "default_priority": "batch",
+        "highest_priority": "standard",
+    }
+    refused = operator.post("/admin/tenants/tenant/add/", tenant | {"weight": "0"})
+    assert "0.01" in refused.content.decode()
+    operator.post("/admin/tenants/tenant/add/", tenant)
+    made = Tenant.objects.get(slug="initech")
+    assert (made.weight, made.default_priority) == (2.5, "batch")
     password = "a long enough passphrase"
     data = {
         "username": "peter",

@@ -12,12 +12,13 @@ from inference.engine.protocol import Sampling
 from inference.messages import QueuedRequest, ReplicaRecord
 from inference.models import Generation, Route, State
 from inference.pipeline.admission import Admission
-from inference.services import catalog, generations
+from inference.services import catalog, estimates, generations
 from kernel.database import database
 from kernel.errors import (
     BadRequest,
     ContextLengthExceeded,
     ModelNotFound,
+    PermissionDenied,
     PlatformError,
     QueueFull,
     Unavailable,
@@ -25,6 +26,7 @@ from kernel.errors import (
 from kernel.redis import Client
 from tenants import scope
 from tenants.principal import Principal
+from tenants.priority import PriorityClass
 from tests.inference.making import START, Records, StoppedClock
 
 CLOCK = StoppedClock()
@@ -194,3 +196,58 @@ async def test_cancelling_what_runs_tells_its_replica(redis: Client, records: Re
     await generations.cancel(admitted, CLOCK)
     assert await redis.llen(redis_keys.control("inc_a")) == 1
     assert 0 < await redis.ttl(redis_keys.control("inc_a")) <= 60
+
+
+def principal(**fields: Any) -> Principal:
+    return Principal("ten_a", "service_account", "sva_a", key_id="key_a", **fields)
+
+
+@pytest.mark.parametrize(
+    ("asked", "fields", "served_as"),
+    [
+        (None, {}, "standard"),
+        (None, {"default_priority": "batch"}, "batch"),
+        ("batch", {}, "batch"),
+        ("interactive", {}, "interactive"),
+        ("standard", {"highest_priority": "standard"}, "standard"),
+    ],
+)
+async def test_it_is_queued_in_the_class_asked_for_with_its_tenants_weight(
+    redis: Client,
+    records: Records,
+    asked: PriorityClass | None,
+    fields: dict[str, Any],
+    served_as: str,
+) -> None:
+    asker = principal(weight=2.5, **fields)
+    admitted = await generations.admit(asking(principal=asker, priority=asked), CLOCK)
+    request = await queue.waiting(redis, admitted.generation_id)
+    assert request is not None
+    assert (request.priority_class, request.weight) == (served_as, 2.5)
+
+
+async def test_a_class_that_is_not_allowed_is_refused_and_leaves_nothing(
+    redis: Client, records: Records
+) -> None:
+    asker = principal(highest_priority="standard")
+    with pytest.raises(PermissionDenied, match="the highest allowed is standard") as refused:
+        await generations.admit(asking(principal=asker, priority="interactive"), CLOCK)
+    assert (refused.value.code, refused.value.param) == ("priority_not_allowed", "service_tier")
+    assert await redis.keys("nehir:*") == []
+    assert await database(every_generation) == []
+
+
+async def test_who_is_refused_is_told_when_to_come_back_as_the_forecast_says(
+    redis: Client, records: Records, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def foreseen(redis: Client, release_id: str, tenant_id: str) -> int | None:
+        assert (release_id, tenant_id) == ("rel_a", "ten_a")
+        return answers.pop()
+
+    answers = [None, 42]
+    monkeypatch.setattr(estimates, "retry_after_s", foreseen)
+    settings.QUEUE_LIMIT = 0
+    for told in (42, 5):
+        with pytest.raises(QueueFull) as refused:
+            await generations.admit(asking(), CLOCK)
+        assert refused.value.retry_after_s == told

@@ -97,6 +97,16 @@ async def test_it_serves_what_waits_and_what_comes(redis: Client, records: Recor
             assert (found.state, found.output_tokens) == ("finished", 8)
 
 
+async def test_what_it_serves_is_charged_to_the_last_token(redis: Client, records: Records) -> None:
+    asked = [await queued(redis, records) for _ in range(3)]
+    async with hosting(quick(), redis):
+        for each in asked:
+            await ended(records, each)
+    counters = f"{redis_keys.share('rel_a')}:standard:counters"
+    assert await redis.zscore(counters, "ten_a") == 3 * (3 + 2 * 8)
+    assert await redis.lrange(redis_keys.outputs("rel_a"), 0, -1) in ([], [b"8"] * 3)
+
+
 async def test_it_takes_no_more_than_its_engine_can_start(
     redis: Client, records: Records, settings: Settings
 ) -> None:

@@ -183,3 +183,24 @@ def test_what_is_not_said_has_openais_defaults() -> None:
     assert sampling.stop == ()
     assert asked.answer_tokens is None
     assert not asked.stream
+
+
+@pytest.mark.parametrize(
+    ("tier", "priority"),
+    [
+        (None, None),
+        ("auto", None),
+        ("default", "standard"),
+        ("flex", "batch"),
+        ("priority", "interactive"),
+    ],
+)
+def test_service_tiers_are_priority_classes(tier: str | None, priority: str | None) -> None:
+    assert checked(body(service_tier=tier)).priority == priority
+
+
+@pytest.mark.parametrize("tier", ["scale", "", "PRIORITY", 1, ["flex"]])
+def test_a_service_tier_that_is_not_offered_is_refused(tier: Any) -> None:
+    with pytest.raises(BadRequest) as refused:
+        checked(body(service_tier=tier))
+    assert refused.value.param == "service_tier"

@@ -14,7 +14,7 @@ from pytest_django.fixtures import Settings
 
 from kernel.errors import BadRequest, PermissionDenied, Unauthenticated
 from tenants import key_format, scope
-from tenants.models import ApiKey
+from tenants.models import ApiKey, Tenant
 from tenants.principal import Principal
 from tenants.services import keys
 from tenants.services.keys import authenticate_key, issue_key, revoke_key
@@ -28,8 +28,36 @@ def test_a_key_speaks_for_its_service_account(
         principal = authenticate_key(f"Bearer {acme.key_text}", now=NOW)
 
     assert principal == Principal(
-        acme.tenant.pk, "service_account", acme.account.pk, key_id=acme.key.pk
+        acme.tenant.pk,
+        "service_account",
+        acme.account.pk,
+        key_id=acme.key.pk,
+        highest_priority="standard",
     )
+
+
+@pytest.mark.parametrize(
+    ("tenants", "keys_own", "granted"),
+    [
+        (("standard", "interactive"), "standard", ("standard", "standard")),
+        (("interactive", "interactive"), "standard", ("standard", "standard")),
+        (("batch", "interactive"), "interactive", ("batch", "interactive")),
+        (("standard", "standard"), "interactive", ("standard", "standard")),
+        (("standard", "interactive"), "batch", ("batch", "batch")),
+    ],
+)
+def test_a_keys_priorities_reach_as_far_as_its_own_and_its_tenants(
+    acme: World, tenants: tuple[str, str], keys_own: str, granted: tuple[str, str]
+) -> None:
+    default, highest = tenants
+    Tenant.objects.filter(pk=acme.tenant.pk).update(
+        default_priority=default, highest_priority=highest, weight=3
+    )
+    with scope.tenant(acme.tenant.pk):
+        ApiKey.objects.filter(pk=acme.key.pk).update(highest_priority=keys_own)
+    principal = authenticate_key(f"Bearer {acme.key_text}", now=NOW)
+    assert (principal.default_priority, principal.highest_priority) == granted
+    assert principal.weight == 3
 
 
 @pytest.mark.parametrize("header", ["bearer {}", "BEARER {}", "Bearer  {} "])

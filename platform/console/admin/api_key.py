@@ -93,7 +93,7 @@ class ApiKeyPages(TenantAdmin):
 
     def get_fields(self, request: HttpRequest, obj: Model | None = None) -> list[Any]:
         if obj is None:
-            return ["service_account", "name", "expires_at"]
+            return ["service_account", "name", "expires_at", "highest_priority"]
         tenant = ["tenant_name"] if self._sees_all(request) else []
         return [
             *tenant,
@@ -101,6 +101,7 @@ class ApiKeyPages(TenantAdmin):
             "public_part",
             "service_account",
             "status",
+            "highest_priority",
             "created_at",
             "expires_at",
             "revoked_at",
@@ -141,6 +142,7 @@ class ApiKeyPages(TenantAdmin):
             service_account=obj.service_account,
             name=obj.name,
             expires_at=obj.expires_at,
+            highest_priority=obj.highest_priority,
             actor=actor_of(request),
             now=timezone.now(),
         )

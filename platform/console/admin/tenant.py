@@ -18,7 +18,16 @@ class TenantPages(OperatorAdmin):
     list_display = ("name", "slug", "is_active", "member_count", "created_at")
     list_filter = ("is_active",)
     search_fields = ("name", "slug")
-    fields = ("name", "slug", "is_active", "high_water_tokens", "created_at")
+    fields = (
+        "name",
+        "slug",
+        "is_active",
+        "high_water_tokens",
+        "weight",
+        "default_priority",
+        "highest_priority",
+        "created_at",
+    )
     readonly_fields = ("created_at",)
     prepopulated_fields = {"slug": ("name",)}
 
