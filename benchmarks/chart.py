@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,10 +21,16 @@ class Curve:
     dashed: bool = False
 
 
+def _round_up(value: float) -> float:
+    """To a number whose quarters are easy to read."""
+    unit: float = 10 ** math.floor(math.log10(value))
+    return next(unit * step for step in (1, 2, 4, 6, 8, 10) if unit * step >= value)
+
+
 def svg(curves: Sequence[Curve], *, title: str, x_label: str, y_label: str) -> str:
     """The curves from the origin to their largest values."""
     most_x = max(x for curve in curves for x, _ in curve.points)
-    most_y = max(y for curve in curves for _, y in curve.points) * 1.05
+    most_y = _round_up(max(y for curve in curves for _, y in curve.points))
 
     def at(x: float, y: float) -> tuple[float, float]:
         across = LEFT + (WIDTH - LEFT - RIGHT) * x / most_x

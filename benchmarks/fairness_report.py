@@ -24,8 +24,8 @@ def write(results: Results) -> None:
     """Put the figures between the page's marks, and draw the plot."""
     page = PAGE.read_text()
     for name, table in (("experiments", _table(results.rows)), ("estimates", results.estimates)):
-        marked = re.compile(f"(<!-- {name} -->\n).*?(\n<!-- end -->)", re.DOTALL)
-        page = marked.sub(lambda found, text=table: found[1] + text + found[2], page)
+        marked = re.compile(f"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+        page = marked.sub(lambda found, text=table: f"{found[1]}{text}\n{found[2]}", page)
     PAGE.write_text(page)
     PLOT.write_text(
         svg(
@@ -44,8 +44,11 @@ def _table(rows: Sequence[Row]) -> str:
         if row.experiment != experiment:
             experiment = row.experiment
             lines.append(f"| **{experiment}** | | | |")
-        published = "" if row.published is None else f"{row.published:,.5g}"
+        published = "" if row.published is None else _number(row.published)
         difference = "" if row.difference is None else f"{row.difference:+.1%}"
-        measured = f"{row.measured:,.0f}" if row.measured >= 200 else f"{row.measured:,.1f}"
-        lines.append(f"| {row.figure} | {measured} | {published} | {difference} |")
+        lines.append(f"| {row.figure} | {_number(row.measured)} | {published} | {difference} |")
     return "\n".join(lines)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 200 else f"{value:,.1f}"

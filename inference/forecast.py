@@ -26,8 +26,9 @@ class Costs:
     floor: float
 
 
-# Each draws the lengths of all answers anew.
-REPLAYS = 16
+# Each draws the lengths of all answers anew: as many as make up so many requests, within bounds. In
+# a long queue chance evens itself out.
+REPLAYED, FEWEST_REPLAYS, MOST_REPLAYS = 4_000, 4, 16
 # Fewer answers than these say nothing of how long answers are.
 FEWEST = 3
 LEVEL, STEP = 0.9, 0.05
@@ -178,7 +179,8 @@ def waits(snapshot: Snapshot, costs: Costs, chance: random.Random) -> dict[str, 
     def drawn(waiting: Waiting) -> float:
         return min(chance.choice(snapshot.outputs), waiting.max_tokens)
 
-    for _ in range(REPLAYS):
+    wanted = REPLAYED // max(1, len(snapshot.waiting))
+    for _ in range(max(FEWEST_REPLAYS, min(MOST_REPLAYS, wanted))):
         for waiting, before, own in replay(
             snapshot, costs, drawn, _coming(snapshot, costs, chance)
         ):

@@ -111,3 +111,13 @@ def test_a_request_id_comes_back_if_it_is_well_formed(http: httpx.Client) -> Non
     assert given.headers["X-Request-Id"] == "my-request.1"
     made = http.get("/v1/models", headers={"X-Request-Id": "a b\tc" * 20})
     assert made.headers["X-Request-Id"].startswith("req_")
+
+
+def test_a_priority_above_the_keys_own_is_refused_and_others_are_served(http: httpx.Client) -> None:
+    error = refused(
+        http.post(CHAT, json=asking(service_tier="priority")), 403, "priority_not_allowed"
+    )
+    assert error["param"] == "service_tier"
+    for tier in ("auto", "default", "flex"):
+        answered = http.post(CHAT, json=asking(max_tokens=1, service_tier=tier))
+        assert answered.status_code == 200, tier
