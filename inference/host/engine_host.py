@@ -18,12 +18,13 @@ from inference import control, queue, registry
 from inference.engine.protocol import Engine, EngineDead, EngineRequest, Sampling
 from inference.host import queue_gauges, watchdog
 from inference.host.charging import Charging
+from inference.host.lost_replicas import LostReplicas
 from inference.host.presence import OUTAGE_PAUSE_S, Presence, outage_logged
 from inference.host.runner import Runner
 from inference.host.settler import Settler
 from inference.host.writer import LogWriter
 from inference.messages import QueuedRequest, ReplicaRecord, SuspendReason
-from inference.services import estimates, takeover
+from inference.services import estimates
 from kernel.clock import Clock
 from kernel.ids import new_id
 from kernel.redis import Client
@@ -31,8 +32,6 @@ from kernel.redis import Client
 log = logging.getLogger(__name__)
 
 BLOCK_S = 1.0
-# With REPLICA_TIMEOUT_S and a restored request's first token, the gap that a reader sees.
-LOST_S = 0.25
 # What an outage of Redis makes a host keep in memory. Its generations go on after it.
 OUTAGE_LIMIT_S = 10.0
 FULL_PAUSE_S = 0.005
@@ -58,10 +57,10 @@ class EngineHost:
         incarnation = new_id("inc")
         self._engine = engine
         self._redis = redis
-        self._clock = clock
         self._release_id = release_id
         record = ReplicaRecord(replica, incarnation, release_id, release_name, "loading")
         self._presence = Presence(redis, record)
+        self._lost = LostReplicas(redis, clock, incarnation)
         self._writer = LogWriter(redis, incarnation, outage_limit_s=OUTAGE_LIMIT_S)
         self._settler = Settler(redis, incarnation, clock)
         self._runner = Runner(engine, self._writer, self._settler, clock, release_name=release_name)
@@ -106,7 +105,7 @@ class EngineHost:
             self._settler.run,
             self._heartbeat,
             self._listen,
-            self._take_over,
+            self._lost.run,
             self._runner.watch,
             self._charging.run,
             self._runner.engine_failed,
@@ -188,18 +187,6 @@ class EngineHost:
 
     async def _watch_engine(self) -> None:
         await watchdog.watch(self._engine, self._runner)
-
-    async def _take_over(self) -> None:
-        """Put back what replicas ran that are no longer heard of."""
-        while True:
-            try:
-                lost = await registry.lost(self._redis) - {self._presence.incarnation}
-                if lost:
-                    log.warning("Lost replicas: %s", ", ".join(sorted(lost)))
-                    await takeover.take_over(self._redis, self._clock, lost)
-            except Exception as error:  # noqa: BLE001 - Redis or the database is away; then again
-                log.warning("Taking over waits: %s", error)
-            await asyncio.sleep(LOST_S)
 
     async def _pull(self) -> None:
         """Take requests until it drains."""

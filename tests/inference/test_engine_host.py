@@ -13,6 +13,7 @@ from inference.engine.fake import FakeEngine, word
 from inference.engine.protocol import Delta, EngineDead, EngineRequest
 from inference.host import engine_host
 from inference.host.engine_host import EngineHost
+from inference.host.lost_replicas import LostReplicas
 from inference.host.presence import Presence
 from inference.host.runner import Runner
 from inference.messages import Cancel, QueuedRequest, ReplicaRecord, SuspendReason, encode
@@ -386,3 +387,30 @@ async def test_it_takes_nothing_while_it_may_count_as_lost(
                 await asyncio.sleep(0.005)
             assert await queue.place(redis, "rel_a", asked.generation_id) == 1
         assert (await ended(records, asked)).state == "finished"
+
+
+async def test_what_it_cannot_take_over_is_not_tried_all_the_time(
+    redis: Client, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[set[str]] = []
+
+    async def failing(_redis: Client, _clock: StoppedClock, incarnations: set[str]) -> int:
+        tried.append(incarnations)
+        return 0
+
+    monkeypatch.setattr(takeover, "take_over", failing)
+    looking = LostReplicas(redis, StoppedClock(), "inc_own")
+    for name in ("inc_own", "inc_x", "inc_y"):
+        await registry.renew(
+            redis, ReplicaRecord(name, name, "rel_a", "fake", "ready"), timeout_s=60
+        )
+    for name in ("inc_own", "inc_x"):
+        await registry.lose(redis, name)
+    await looking._look()
+    await looking._look()
+    await registry.lose(redis, "inc_y")
+    await looking._look()
+    assert tried == [{"inc_x"}, {"inc_y"}]
+    looking._again_at["inc_x"] -= 10
+    await looking._look()
+    assert tried == [{"inc_x"}, {"inc_y"}, {"inc_x"}]
