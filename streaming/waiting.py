@@ -61,7 +61,8 @@ class QueueWatch:
             admitted = self._admitted
             forecasts().came(admitted.release_id, admitted.model, wait, waited_s)
         if frame.interrupted:
-            self._started, self._position = False, None
+            # It waits again, in another place.
+            self._started, self._told, self._first = False, None, None
         self._started |= frame.started
         self.quiet_s = 0
 

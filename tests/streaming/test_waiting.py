@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -17,7 +18,7 @@ from streaming.waiting import Queued, QueueWatch
 from tests.inference.making import START
 
 ADMITTED = Admitted("ten_a", "gen_a", "rel_a", "fake", 3, START, 256, "hold")
-STARTED = Frame(seq=0, text="", missed=0, started=True, final=None)
+STARTED = Frame(seq=0, text="", missed=0, started=True, interrupted=None, final=None)
 
 
 class Told:
@@ -95,6 +96,16 @@ async def test_a_place_that_was_told_is_not_taken_back(
     await told_next(watch, told, 3, 40)
     queued = await told_next(watch, told, 5, 90)
     assert (queued.position, queued.as_json()["eta_p50_s"]) == (3, 90)
+
+
+async def test_one_that_lost_its_engine_is_told_its_new_place(
+    told: Told, at: Callable[[float], None]
+) -> None:
+    watch = QueueWatch(ADMITTED)
+    await told_next(watch, told, 1, 1)
+    watch.saw(STARTED)
+    watch.saw(replace(STARTED, started=False, interrupted="engine_lost"))
+    assert (await told_next(watch, told, 2, 7)).as_json()["position"] == 2
 
 
 async def test_a_place_is_told_where_nothing_is_known_of_waits(
