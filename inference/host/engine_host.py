@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 BLOCK_S = 1.0
 # What an outage of Redis makes a host keep in memory. Its generations go on after it.
 OUTAGE_LIMIT_S = 10.0
+# A long queue takes a millisecond for a hundred requests to read.
+QUEUE_GAUGES_EVERY_S = 5.0
 FULL_PAUSE_S = 0.005
 SETTLE_GRACE_S = 10.0
 CANCEL_AGAIN_S = 1.0
@@ -108,6 +110,7 @@ class EngineHost:
             self._lost.run,
             self._runner.watch,
             self._charging.run,
+            self._show_queue,
             self._runner.engine_failed,
             self._watch_engine,
         )
@@ -182,8 +185,13 @@ class EngineHost:
         if lapsed:
             self._runner.drop(await self._presence.taken_over(self._runner.turns()))
         await estimates.note_outputs(self._redis, self._release_id, self._runner.tally.lengths())
+
+    async def _show_queue(self) -> None:
         record = self._presence.record
-        await queue_gauges.observe(self._redis, record.release_id, record.release_name)
+        while True:
+            with outage_logged("looking at the queue"):
+                await queue_gauges.observe(self._redis, record.release_id, record.release_name)
+            await asyncio.sleep(QUEUE_GAUGES_EVERY_S)
 
     async def _watch_engine(self) -> None:
         await watchdog.watch(self._engine, self._runner)

@@ -1,4 +1,4 @@
-"""What a replica tells Prometheus of its release's queue, once a heartbeat."""
+"""What a replica tells Prometheus of its release's queue, every few seconds."""
 
 from __future__ import annotations
 
