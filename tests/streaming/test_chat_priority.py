@@ -14,6 +14,9 @@ from tenants.principal import Principal
 from tenants.priority import PriorityClass
 from tests.inference.making import START
 
+# What it calls gets a thread whose connection an earlier test may have left open.
+pytestmark = pytest.mark.django_db(transaction=True)
+
 
 @pytest.mark.parametrize("highest", ["interactive", "standard", "batch"])
 async def test_a_question_is_of_the_highest_class_its_tenant_may_use(
