@@ -60,7 +60,7 @@ class EngineHost:
         self._clock = clock
         self._release_id = release_id
         record = ReplicaRecord(replica, incarnation, release_id, release_name, "loading")
-        self._presence = Presence(redis, record)
+        self._presence = Presence(redis, record, clock)
         self._writer = LogWriter(redis, incarnation, outage_limit_s=OUTAGE_LIMIT_S)
         self._settler = Settler(redis, incarnation, clock)
         self._runner = Runner(engine, self._writer, self._settler, clock, release_name=release_name)
@@ -164,18 +164,21 @@ class EngineHost:
                     await self._draining.wait()
 
     async def _renew(self) -> None:
-        self._runner.tally.publish()
-        load, held = self._engine.load(), self._runner.held
+        load, held, tally = self._engine.load(), self._runner.held, self._runner.tally
+        tally.publish()
         lapsed = await self._presence.renew(
             state="draining" if self._draining.is_set() else "ready",
             running=load.running - held,
             held=held,
             waiting=load.waiting,
-            output_tokens=self._warm_up_tokens + self._runner.tally.output_tokens,
+            output_tokens=self._warm_up_tokens + tally.output_tokens,
+            holds=tally.holds,
+            restores=tally.restores,
+            takeovers=tally.takeovers,
         )
         if lapsed:
             self._runner.drop(await self._presence.taken_over(self._runner.turns()))
-        executions = self._runner.tally.executions()
+        executions = tally.executions()
         await estimates.note_executions(self._redis, self._release_id, executions)
 
     async def _watch_engine(self) -> None:
@@ -188,7 +191,8 @@ class EngineHost:
                 lost = await registry.lost(self._redis) - {self._presence.incarnation}
                 if lost:
                     log.warning("Lost replicas: %s", ", ".join(sorted(lost)))
-                    await takeover.take_over(self._redis, self._clock, lost)
+                    dealt_with = await takeover.take_over(self._redis, self._clock, lost)
+                    self._runner.tally.takeovers += dealt_with
             except Exception as error:  # noqa: BLE001 - Redis or the database is away; then again
                 log.warning("Taking over waits: %s", error)
             await asyncio.sleep(LOST_S)

@@ -10,7 +10,10 @@ from inference.messages import Failed, Final, QueuedRequest, Suspended
 
 
 class Tally:
-    """deltas, output_tokens: what the engine has given"""
+    """deltas, output_tokens: what the engine has given
+    holds: times that a generation waited for credit; restores: generations begun after their tokens
+    takeovers: generations of lost replicas that were dealt with
+    """
 
     def __init__(self, release_name: str) -> None:
         self._release = release_name
@@ -18,6 +21,9 @@ class Tally:
         self._executions_s: deque[float] = deque(maxlen=1000)
         self.output_tokens = 0
         self.deltas = 0
+        self.holds = 0
+        self.restores = 0
+        self.takeovers = 0
 
     def started(self, request: QueuedRequest, *, now_s: float) -> None:
         """now_s: Unix seconds. One that has run before hasn't waited since its admission."""
@@ -29,6 +35,10 @@ class Tally:
     def took(self, delta: Delta) -> None:
         self.deltas += 1
         self.output_tokens += len(delta.token_ids)
+
+    def held(self) -> None:
+        self.holds += 1
+        metrics.HOLDS.labels(self._release).inc()
 
     def ended(self, end: Suspended | Final | None, *, took_s: float) -> None:
         how: str

@@ -15,12 +15,19 @@ from inference.host import engine_host
 from inference.host.engine_host import EngineHost
 from inference.host.presence import Presence
 from inference.host.runner import Runner
-from inference.messages import Cancel, QueuedRequest, ReplicaRecord, SuspendReason, encode
+from inference.messages import (
+    Cancel,
+    QueuedRequest,
+    ReplicaRecord,
+    SuspendReason,
+    Tokens,
+    encode,
+)
 from inference.models import Generation
 from inference.services import takeover
 from kernel.database import database
 from kernel.redis import Client
-from tests.inference.making import Records, StoppedClock, leased, request
+from tests.inference.making import Records, StoppedClock, entries, leased, request
 
 
 @pytest.fixture(autouse=True)
@@ -376,3 +383,31 @@ async def test_it_takes_nothing_while_it_may_count_as_lost(
                 await asyncio.sleep(0.005)
             assert await queue.place(redis, "rel_a", asked.generation_id) == 1
         assert (await ended(records, asked)).state == "finished"
+
+
+async def test_its_record_counts_what_it_restored_held_and_took_over(
+    redis: Client, records: Records
+) -> None:
+    async with hosting(quick(itl_s=0.02), redis):
+        asked = await queued(redis, records, max_tokens=40)
+        while not any(isinstance(entry, Tokens) for entry in await entries(redis, asked)):
+            await asyncio.sleep(0.005)
+    gone = await lost_lease(redis, records)
+    async with hosting(quick(), redis):
+        short_of_credit = request(max_tokens=8, high_water_tokens=4)
+        await database(records.open, short_of_credit)
+        await queue.enqueue(redis, short_of_credit)
+        for each in (asked, gone):
+            await ended(records, each)
+        while (found := await replica(redis)).takeovers < 1 or not found.held:
+            await asyncio.sleep(0.005)
+    assert (found.restores, found.takeovers, found.holds) == (1, 1, 1)
+
+
+async def lost_lease(redis: Client, records: Records) -> QueuedRequest:
+    """What a replica has taken that is lost before it has made anything."""
+    asked = request()
+    await database(records.open, asked)
+    await leased(redis, "inc_lost", asked)
+    await redis.sadd(redis_keys.REPLICAS, "inc_lost")
+    return asked
