@@ -17,6 +17,7 @@ class Tally:
 
     def __init__(self, release_name: str) -> None:
         self._release = release_name
+        self._held = metrics.HOLDS.labels(release_name)
         self._counted_tokens = 0
         self._executions_s: deque[float] = deque(maxlen=1000)
         self.output_tokens = 0
@@ -38,7 +39,7 @@ class Tally:
 
     def held(self) -> None:
         self.holds += 1
-        metrics.HOLDS.labels(self._release).inc()
+        self._held.inc()
 
     def ended(self, end: Suspended | Final | None, *, took_s: float) -> None:
         how: str

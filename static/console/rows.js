@@ -23,11 +23,20 @@ export function showReplicas(rows, now) {
   });
   for (const left of before.values()) {
     changes.push(fill(texts.gone, { replica: left.dataset.replica }));
+    handFocusOn(left);
     left.remove();
   }
   body.closest("table").hidden = rows.length === 0;
   document.querySelector("[data-no-replicas]").hidden = rows.length > 0;
   return changes;
+}
+
+/** Whoever was at a row's button goes to the one that has taken its place. */
+function handFocusOn(left) {
+  const ask = document.activeElement?.dataset.ask;
+  if (!ask || !left.contains(document.activeElement)) return;
+  const others = [...body.children].filter((row) => row !== left && row.dataset.process === left.dataset.process);
+  others.at(-1)?.querySelector(`[data-ask="${ask}"]`).focus();
 }
 
 function named(row) {

@@ -181,6 +181,54 @@ async def test_a_lost_replica_and_a_supervisor_that_does_not_answer(
     people.errors[:] = [error for error in people.errors if "409" not in error]
 
 
+async def test_redis_away(people: People, fake_install: Install) -> None:
+    fake_install.wait_until_ready()
+    page = await people.page(fake_install, fake_install.demo["operator"])
+    await page.goto(ADDRESS)
+    await becomes(page, "ready")
+    away = page.get_by_role("alert").get_by_text("Redis does not answer")
+    valkey = fake_install.valkey()
+    valkey.suspend()
+    try:
+        await expect(away).to_be_visible(timeout=60_000)
+        # What was last known stays in sight.
+        await expect(row(page)).to_have_count(1)
+    finally:
+        valkey.resume()
+    await expect(away).to_be_hidden(timeout=60_000)
+    await becomes(page, "ready")
+
+
+async def test_by_keyboard(people: People, fake_install: Install) -> None:
+    fake_install.wait_until_ready()
+    page = await people.page(fake_install, fake_install.demo["operator"])
+    await page.goto(ADDRESS)
+    await becomes(page, "ready")
+    for words, dialog in (("Drain: engine", "Drain this"), ("Restart: engine", "Restart this")):
+        button = row(page).get_by_role("button", name=words)
+        await button.focus()
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("dialog", name=dialog)).to_be_visible()
+        await page.keyboard.press("Escape")
+        await expect(page.get_by_role("dialog")).to_have_count(0)
+        await expect(button).to_be_focused()
+
+
+async def test_the_focus_goes_on_to_the_one_that_takes_the_place(
+    people: People, fake_install: Install
+) -> None:
+    fake_install.wait_until_ready()
+    page = await people.page(fake_install, fake_install.demo["operator"])
+    await page.goto(ADDRESS)
+    await becomes(page, "ready")
+    before = await row(page).get_attribute("data-key")
+    await confirm(page, "Restart")
+    # Its successor stands beside it for a while, under the place's other name.
+    await expect(page.locator(f'[data-key="{before}"]')).to_have_count(0, timeout=60_000)
+    await becomes(page, "ready")
+    await expect(row(page).get_by_role("button", name="Restart")).to_be_focused()
+
+
 async def test_a_tenants_admin_finds_no_way_there(people: People, fake_install: Install) -> None:
     page = await people.page(fake_install, fake_install.tenant("acme")["admin"])
     await page.goto("/admin/")

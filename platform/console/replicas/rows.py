@@ -23,6 +23,8 @@ from kernel.database import database
 from kernel.redis import OUTAGE, client
 from tenants.models import Tenant
 
+# Shorter than the page waits for all of it.
+REDIS_WITHIN_S = 3.0
 # Of a process that no record speaks for, by the supervisor's word.
 PHASES = {
     "idle": "starting",
@@ -104,7 +106,8 @@ async def state() -> State:
 async def _told() -> tuple[list[ReplicaView], list[tuple[str, QueueView]]] | None:
     """None while Redis doesn't answer."""
     try:
-        return await asyncio.gather(service.replicas(client()), service.queues(client()))
+        async with asyncio.timeout(REDIS_WITHIN_S):
+            return await asyncio.gather(service.replicas(client()), service.queues(client()))
     except OUTAGE:
         return None
 
