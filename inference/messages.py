@@ -170,8 +170,9 @@ class ReplicaRecord(msgspec.Struct, frozen=True):
     """A replica's own account of itself, renewed by heartbeat.
 
     incarnation: new for every start of the process; replica: the slot's stable name
-    state: loading, ready (has made a token) or draining
+    state: loading, ready (has made a token) or draining; since: when it began, in Unix seconds
     batch_tokens, longest_prompt: prompts and answers of what it runs, together; of one
+    tokens_per_s: made lately; output_tokens, holds, restores, takeovers: since its start
     """
 
     replica: str
@@ -185,6 +186,11 @@ class ReplicaRecord(msgspec.Struct, frozen=True):
     output_tokens: int = 0
     batch_tokens: int = 0
     longest_prompt: int = 0
+    since: float = 0.0
+    tokens_per_s: float = 0.0
+    holds: int = 0
+    restores: int = 0
+    takeovers: int = 0
     version: int = VERSION
 
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 PREFIX = "nehir"
 REPLICAS = f"{PREFIX}:replicas"
+# Sorted set: incarnations by when they last told how they are, in Unix seconds, lost ones too.
+REPLICAS_SEEN = f"{PREFIX}:replicas-seen"
 
 
 def log(tenant_id: str, generation_id: str) -> str:
@@ -56,6 +58,16 @@ def queue_bell(release_id: str) -> str:
 def replica(incarnation: str) -> str:
     """String with expiry: the replica's record; its absence means that the replica is lost."""
     return f"{PREFIX}:replica:{incarnation}"
+
+
+def replica_seen(incarnation: str) -> str:
+    """String with expiry: the replica's record as it was last seen, which outlives the replica."""
+    return f"{PREFIX}:replica-seen:{incarnation}"
+
+
+def replica_rates(incarnation: str) -> str:
+    """List: tokens a second that the replica made in each of the last spans, the oldest first."""
+    return f"{PREFIX}:replica-rates:{incarnation}"
 
 
 def running(incarnation: str) -> str:

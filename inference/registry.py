@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from inference import messages, redis_keys, scripts
+from inference import messages, redis_keys, replica_history, scripts
 from inference.messages import QueuedRequest, ReplicaRecord
 from kernel.redis import Client
 
@@ -30,6 +30,7 @@ async def leave(redis: Client, incarnation: str) -> None:
     pipeline = redis.pipeline(transaction=False)
     pipeline.delete(redis_keys.replica(incarnation), redis_keys.control(incarnation))
     pipeline.srem(redis_keys.REPLICAS, incarnation)
+    replica_history.forget(pipeline, incarnation)
     await pipeline.execute()
 
 

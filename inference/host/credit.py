@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from inference import metrics
 from inference.engine.protocol import Engine
 from inference.host.run import Run
+from inference.host.tally import Tally
 
 
 class Credit:
-    def __init__(self, engine: Engine, *, release_name: str) -> None:
+    def __init__(self, engine: Engine, tally: Tally) -> None:
         self._engine = engine
-        self._holds = metrics.HOLDS.labels(release_name)
+        self._tally = tally
 
     async def hold(self, run: Run) -> None:
         """An engine that can't hold one request is left unread until there is credit again."""
         run.flow.held = True
-        self._holds.inc()
+        self._tally.held()
         if self._engine.capabilities.hold:
             await self._engine.hold(run.id)
             return

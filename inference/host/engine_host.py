@@ -61,12 +61,12 @@ class EngineHost:
         self._redis = redis
         self._release_id = release_id
         record = ReplicaRecord(replica, incarnation, release_id, release_name, "loading")
-        self._presence = Presence(redis, record)
-        self._lost = LostReplicas(redis, clock, incarnation)
+        self._presence = Presence(redis, record, clock)
         self._writer = LogWriter(redis, incarnation, outage_limit_s=OUTAGE_LIMIT_S)
         self._settler = Settler(redis, incarnation, clock)
         self._runner = Runner(engine, self._writer, self._settler, clock, release_name=release_name)
         self._charging = Charging(redis, release_id, release_name)
+        self._lost = LostReplicas(redis, clock, incarnation, self._runner.tally)
         self._on_ready = on_ready
         self._draining = asyncio.Event()
         self.is_serving = False
@@ -171,20 +171,23 @@ class EngineHost:
                     await self._draining.wait()
 
     async def _renew(self) -> None:
-        self._runner.tally.publish()
-        load, held = self._engine.load(), self._runner.held
+        load, held, tally = self._engine.load(), self._runner.held, self._runner.tally
+        tally.publish()
         lapsed = await self._presence.renew(
             state="draining" if self._draining.is_set() else "ready",
             running=load.running - held,
             held=held,
             waiting=load.waiting,
-            output_tokens=self._warm_up_tokens + self._runner.tally.output_tokens,
+            output_tokens=self._warm_up_tokens + tally.output_tokens,
             batch_tokens=self._runner.batch_tokens,
             longest_prompt=self._runner.longest_prompt,
+            holds=tally.holds,
+            restores=tally.restores,
+            takeovers=tally.takeovers,
         )
         if lapsed:
             self._runner.drop(await self._presence.taken_over(self._runner.turns()))
-        await estimates.note_outputs(self._redis, self._release_id, self._runner.tally.lengths())
+        await estimates.note_outputs(self._redis, self._release_id, tally.lengths())
 
     async def _show_queue(self) -> None:
         record = self._presence.record

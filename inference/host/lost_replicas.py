@@ -6,6 +6,7 @@ import asyncio
 import logging
 
 from inference import registry
+from inference.host.tally import Tally
 from inference.services import takeover
 from kernel.clock import Clock
 from kernel.redis import Client
@@ -19,11 +20,12 @@ AGAIN_S = 2.0
 
 
 class LostReplicas:
-    def __init__(self, redis: Client, clock: Clock, incarnation: str) -> None:
-        """incarnation: this replica's own, which others look for."""
+    def __init__(self, redis: Client, clock: Clock, incarnation: str, tally: Tally) -> None:
+        """incarnation: this replica's own, which others look for; tally: where it is counted"""
         self._redis = redis
         self._clock = clock
         self._incarnation = incarnation
+        self._tally = tally
         # incarnation -> when to try again, in seconds of the event loop's clock
         self._again_at: dict[str, float] = {}
 
@@ -44,4 +46,4 @@ class LostReplicas:
         self._again_at = later | dict.fromkeys(due, now + AGAIN_S)
         if due:
             log.warning("Lost replicas: %s", ", ".join(sorted(due)))
-            await takeover.take_over(self._redis, self._clock, due)
+            self._tally.takeovers += await takeover.take_over(self._redis, self._clock, due)

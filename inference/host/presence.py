@@ -10,8 +10,10 @@ from collections.abc import Iterator
 import msgspec
 from django.conf import settings
 
-from inference import leases, redis_keys, registry
+from inference import leases, redis_keys, registry, replica_history
+from inference.host.pace import Pace
 from inference.messages import ReplicaRecord
+from kernel.clock import Clock
 from kernel.redis import OUTAGE, Client
 
 log = logging.getLogger(__name__)
@@ -22,10 +24,12 @@ RENEWALS = 5
 
 
 class Presence:
-    def __init__(self, redis: Client, record: ReplicaRecord) -> None:
+    def __init__(self, redis: Client, record: ReplicaRecord, clock: Clock) -> None:
         self._redis = redis
+        self._clock = clock
         self._heard_at = float("-inf")
-        self.record = record
+        self._pace = Pace(span_s=replica_history.SPAN_S)
+        self.record = msgspec.structs.replace(record, since=self._now_s)
 
     @property
     def incarnation(self) -> str:
@@ -52,20 +56,37 @@ class Presence:
             try:
                 timeout_s = settings.ENGINE_LOAD_TIMEOUT_S
                 await registry.renew(self._redis, self.record, timeout_s=timeout_s)
+                await replica_history.note(self._redis, self.record, now_s=self._now_s)
             except OUTAGE as error:
                 log.warning("Redis is away, loading waits: %s", error)
                 await asyncio.sleep(OUTAGE_PAUSE_S)
             else:
                 return
 
-    async def renew(self, **changes: object) -> bool:
-        """Tell what has changed in the record; whether it had counted as lost meanwhile."""
-        record = msgspec.structs.replace(self.record, **changes)
+    async def renew(self, *, state: str, output_tokens: int, **load: int) -> bool:
+        """Tell how it is; whether it had counted as lost meanwhile."""
+        began = state != self.record.state
+        now = self._clock.monotonic()
+        self.record = msgspec.structs.replace(
+            self.record,
+            state=state,
+            since=self._now_s if began else self.record.since,
+            output_tokens=output_tokens,
+            tokens_per_s=self._pace.beat(output_tokens, now=now),
+            **load,
+        )
         asked_at = asyncio.get_running_loop().time()
         timeout_s = settings.REPLICA_TIMEOUT_S
-        lapsed = await registry.renew(self._redis, record, timeout_s=timeout_s)
+        lapsed = await registry.renew(self._redis, self.record, timeout_s=timeout_s)
         self._heard_at = asked_at
+        rate = self._pace.span_ended(output_tokens, now=now)
+        if began or rate is not None:
+            await replica_history.note(self._redis, self.record, now_s=self._now_s, rate=rate)
         return lapsed
+
+    @property
+    def _now_s(self) -> float:
+        return self._clock.now().timestamp()
 
     async def taken_over(self, turns: dict[str, int]) -> list[str]:
         """Which of these generations, by id and turn, this replica has no lease of any more."""

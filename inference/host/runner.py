@@ -52,8 +52,8 @@ class Runner:
         self._writer = writer
         self._settler = settler
         self._clock = clock
-        self._credit = Credit(engine, release_name=release_name)
         self.tally = Tally(release_name)
+        self._credit = Credit(engine, self.tally)
         self._tasks: dict[str, tuple[Run, asyncio.Task[None]]] = {}
         # A cancel may overtake the reply that hands the request over.
         self._cancelled_early: deque[str] = deque(maxlen=1000)
@@ -265,6 +265,7 @@ class Runner:
     def _deltas(self, run: Run) -> AsyncGenerator[Delta, None]:
         request, progress = run.request.engine_request, run.request.progress
         if progress and progress.token_ids:
+            self.tally.restores += 1
             return self._engine.restore(request, progress.token_ids, run.request.logged_text)
         return self._engine.submit(request)
 

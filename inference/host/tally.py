@@ -10,14 +10,21 @@ from inference.messages import Failed, Final, QueuedRequest, Suspended
 
 
 class Tally:
-    """deltas, output_tokens: what the engine has given"""
+    """deltas, output_tokens: what the engine has given
+    holds: times that a generation waited for credit; restores: generations begun after their tokens
+    takeovers: generations of lost replicas that were dealt with
+    """
 
     def __init__(self, release_name: str) -> None:
         self._release = release_name
+        self._held = metrics.HOLDS.labels(release_name)
         self._counted_tokens = 0
         self._lengths: deque[int] = deque(maxlen=1000)
         self.output_tokens = 0
         self.deltas = 0
+        self.holds = 0
+        self.restores = 0
+        self.takeovers = 0
 
     def started(self, request: QueuedRequest, *, now_s: float) -> None:
         """now_s: Unix seconds. One that has run before hasn't waited since its admission."""
@@ -29,6 +36,10 @@ class Tally:
     def took(self, delta: Delta) -> None:
         self.deltas += 1
         self.output_tokens += len(delta.token_ids)
+
+    def held(self) -> None:
+        self.holds += 1
+        self._held.inc()
 
     def ended(self, end: Suspended | Final | None, *, took_s: float, tokens: int) -> None:
         """tokens: of the whole answer so far"""

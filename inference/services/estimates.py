@@ -10,13 +10,13 @@ import random
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from weakref import WeakKeyDictionary
 
 from django.conf import settings
 
 from inference import forecast, metrics, queue, queue_snapshot, redis_keys
 from inference.forecast import Wait
 from inference.queue_snapshot import Snapshot
+from kernel.loops import one_per_loop
 from kernel.redis import Client
 
 KEPT_OUTPUTS = 256
@@ -121,12 +121,10 @@ class Forecasts:
         await pipeline.execute()
 
 
-_forecasts: WeakKeyDictionary[asyncio.AbstractEventLoop, Forecasts] = WeakKeyDictionary()
-
-
+@one_per_loop
 def forecasts() -> Forecasts:
     """The running event loop's."""
-    return _forecasts.setdefault(asyncio.get_running_loop(), Forecasts())
+    return Forecasts()
 
 
 async def retry_after_s(redis: Client, release_id: str, tenant_id: str) -> int | None:

@@ -8,14 +8,34 @@ from typing import Any
 
 from django.contrib.admin import ModelAdmin
 from django.db.models import Model
-from django.http import HttpRequest
-from django.urls import URLPattern, URLResolver
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, URLResolver, path, reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.sites import UnfoldAdminSite
 
 from console.pages import ConsoleAdmin
+from console.replicas import views
 from console.scope import access_of
+
+
+def _operations() -> dict[str, Any]:
+    address = reverse("admin:replicas")
+    page = {
+        "name": gettext("Replicas"),
+        "object_name": "Replicas",
+        "admin_url": address,
+        "add_url": None,
+        "perms": {"view": True},
+        "view_only": True,
+    }
+    return {
+        "name": gettext("Operations"),
+        "app_label": "operations",
+        "app_url": address,
+        "has_module_perms": True,
+        "models": [page],
+    }
 
 
 class ConsoleSite(UnfoldAdminSite):  # type: ignore[misc] # unfold has no types
@@ -38,7 +58,25 @@ class ConsoleSite(UnfoldAdminSite):  # type: ignore[misc] # unfold has no types
 
     def get_urls(self) -> list[URLPattern | URLResolver]:
         # /r/ tells which ids of which models exist; nothing here has a page of its own to lead to.
-        return [url for url in super().get_urls() if getattr(url, "name", "") != "view_on_site"]
+        urls = [url for url in super().get_urls() if getattr(url, "name", "") != "view_on_site"]
+        return [
+            path("replicas/", self.admin_view(self._replicas), name="replicas"),
+            path("replicas/state/", views.state, name="replicas_state"),
+            path("replicas/drain/", views.drain, name="replicas_drain"),
+            path("replicas/restart/", views.restart, name="replicas_restart"),
+            *urls,
+        ]
+
+    def _replicas(self, request: HttpRequest) -> HttpResponse:
+        return views.page(request, context=self.each_context(request))
+
+    def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
+        """For operators the replicas first, as if they were a model's page."""
+        found: list[Any] = super().get_app_list(request, app_label)
+        access = access_of(request)
+        if app_label is None and access is not None and access.is_operator:
+            found.insert(0, _operations())
+        return found
 
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
         access = access_of(request)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 
 from config.supervisor import control as control_module
 from config.supervisor import instance, preparation
-from config.supervisor.asking import NotDone, ask
+from config.supervisor.asking import NoSupervisor, NotDone, ask, begin
 from config.supervisor.control import Control, socket_path
 from config.supervisor.messages import LINE_BYTES, Drain, ProcessState, Report, Restart, Status
 from config.supervisor.operations import Operations
@@ -155,6 +156,30 @@ async def test_what_was_asked_goes_on_without_its_asker(
         await operations.ended.wait()
 
 
+async def test_one_who_only_begins_it_is_told_whether_it_was_refused(
+    control: Control, operations: Asked, folder: Path
+) -> None:
+    def begin_it(what: str) -> None:
+        begin(Restart(what), var=folder, folder=folder, timeout_s=30)
+
+    with pytest.raises(NotDone, match="There is no 'nothing' here"):
+        await asyncio.to_thread(begin_it, "nothing")
+    await asyncio.to_thread(begin_it, "web")
+    assert operations.asked == ["restart web False"]
+    assert not operations.ended.is_set()
+    operations.may_end.set()
+    async with asyncio.timeout(30):
+        await operations.ended.wait()
+
+
+async def test_a_supervisor_that_says_nothing(folder: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as mute:
+        mute.bind(str(socket_path(folder)))
+        mute.listen()
+        with pytest.raises(NotDone, match="does not answer"):
+            begin(Drain("engine"), var=folder, folder=folder, timeout_s=0.1)
+
+
 async def test_those_who_wait_are_told_that_nehir_stops(
     control: Control, operations: Asked, folder: Path
 ) -> None:
@@ -220,8 +245,10 @@ async def test_a_socket_that_was_left_behind_is_replaced(folder: Path, operation
 
 
 async def test_without_a_supervisor(folder: Path) -> None:
-    with pytest.raises(NotDone, match="No Nehir runs from"):
+    with pytest.raises(NoSupervisor, match="No Nehir runs from"):
         await asked(folder, Status())
+    with pytest.raises(NoSupervisor):
+        begin(Drain("engine"), var=folder, folder=folder, timeout_s=1)
     with (
         instance.hold(folder, "http://127.0.0.1:8000"),
         pytest.raises(NotDone, match="starting or stopping"),

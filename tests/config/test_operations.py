@@ -127,11 +127,13 @@ async def test_the_old_one_stays_when_the_new_one_does_not_get_ready(
 async def test_a_broken_restart_is_no_obstacle_to_the_next(crew: Crew) -> None:
     await crew.start(server("web", crew.notes))
     crew.successor = followed_by(command=server("web", crew.notes, ready=standins.BROKEN).command)
-    with pytest.raises(Refused):
+    with pytest.raises(Refused) as refused:
         await crew.restart("web")
+    assert (crew.operations.going_on, crew.operations.failed) == ("", str(refused.value))
     crew.successor = followed_by(command=server("web", crew.notes).command)
     await crew.restart("web")
     assert crew.names == ["web"]
+    assert crew.operations.failed == ""
 
 
 async def test_stop_first_makes_room(crew: Crew) -> None:
@@ -174,6 +176,7 @@ async def test_one_operation_at_a_time(crew: Crew) -> None:
     first = asyncio.create_task(crew.drain("web"))
     await asyncio.sleep(0)
     for other in (crew.drain("web"), crew.drain("engine"), crew.restart("web")):
+        assert crew.operations.going_on == "drain of web"
         with pytest.raises(Refused, match="A drain of web is going on"):
             await other
     await first

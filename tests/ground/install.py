@@ -199,6 +199,11 @@ class Install:
         assert self.up is not None
         return _named(psutil.Process(self.up.pid).children(), "--replica")
 
+    def valkey(self) -> psutil.Process:
+        """The embedded Valkey."""
+        assert self.up is not None
+        return _named(psutil.Process(self.up.pid).children(), "unixsocket:")
+
     def engine_core(self) -> psutil.Process:
         """vLLM's own process under the engine host."""
         return _named(self.engine_host().children(recursive=True), "EngineCore")

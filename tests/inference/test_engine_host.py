@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 from pytest_django.fixtures import Settings
 from redis.exceptions import ConnectionError as RedisAway
@@ -16,12 +17,20 @@ from inference.host.engine_host import EngineHost
 from inference.host.lost_replicas import LostReplicas
 from inference.host.presence import Presence
 from inference.host.runner import Runner
-from inference.messages import Cancel, QueuedRequest, ReplicaRecord, SuspendReason, encode
+from inference.host.tally import Tally
+from inference.messages import (
+    Cancel,
+    QueuedRequest,
+    ReplicaRecord,
+    SuspendReason,
+    Tokens,
+    encode,
+)
 from inference.models import Generation
 from inference.services import takeover
 from kernel.database import database
 from kernel.redis import Client
-from tests.inference.making import Records, StoppedClock, leased, request
+from tests.inference.making import Records, StoppedClock, entries, leased, request
 
 
 @pytest.fixture(autouse=True)
@@ -399,7 +408,7 @@ async def test_what_it_cannot_take_over_is_not_tried_all_the_time(
         return 0
 
     monkeypatch.setattr(takeover, "take_over", failing)
-    looking = LostReplicas(redis, StoppedClock(), "inc_own")
+    looking = LostReplicas(redis, StoppedClock(), "inc_own", Tally("fake"))
     for name in ("inc_own", "inc_x", "inc_y"):
         await registry.renew(
             redis, ReplicaRecord(name, name, "rel_a", "fake", "ready"), timeout_s=60
@@ -414,3 +423,32 @@ async def test_what_it_cannot_take_over_is_not_tried_all_the_time(
     looking._again_at["inc_x"] -= 10
     await looking._look()
     assert tried == [{"inc_x"}, {"inc_y"}, {"inc_x"}]
+
+
+async def test_its_record_counts_what_it_restored_held_and_took_over(
+    redis: Client, records: Records
+) -> None:
+    async with hosting(quick(itl_s=0.02), redis):
+        asked = await queued(redis, records, max_tokens=40)
+        while not any(isinstance(entry, Tokens) for entry in await entries(redis, asked)):
+            await asyncio.sleep(0.005)
+    gone = await lost_lease(redis, records)
+    async with hosting(quick(), redis):
+        short_of_credit = request(max_tokens=8, high_water_tokens=4)
+        await database(records.open, short_of_credit)
+        await queue.enqueue(redis, short_of_credit)
+        for each in (asked, gone):
+            await ended(records, each)
+        while (found := await replica(redis)).takeovers < 1 or not found.held:
+            await asyncio.sleep(0.005)
+    assert (found.restores, found.takeovers, found.holds) == (1, 1, 1)
+
+
+async def lost_lease(redis: Client, records: Records) -> QueuedRequest:
+    """What a replica has taken that is lost before it has made anything."""
+    # Else what was interrupted would go first.
+    asked = msgspec.structs.replace(request(), priority_class="interactive")
+    await database(records.open, asked)
+    await leased(redis, "inc_lost", asked)
+    await redis.sadd(redis_keys.REPLICAS, "inc_lost")
+    return asked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -18,18 +19,49 @@ class NotDone(Exception):
     """Why it wasn't: one sentence for the person at the terminal."""
 
 
-def ask(request: Request, *, var: Path, folder: Path, say: Callable[[str], None]) -> Report | None:
+class NoSupervisor(NotDone):
+    """None runs from this state folder."""
+
+
+class _Begun(Exception):
+    """The supervisor has said something, and nobody waits for more."""
+
+
+def ask(
+    request: Request,
+    *,
+    var: Path,
+    folder: Path,
+    say: Callable[[str], None],
+    timeout_s: float | None = None,
+) -> Report | None:
     """Have the supervisor of a state folder do it; return when it is done. Raises NotDone.
 
-    var, folder: state folder and the sockets' one
+    var, folder: state folder and the sockets' one; timeout_s: longest silence
     """
     with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(timeout_s)
         _connect(connection, socket_path(folder), var)
-        connection.sendall(messages.encode(request) + b"\n")
-        end = _read_to_end(connection, say)
+        try:
+            connection.sendall(messages.encode(request) + b"\n")
+            end = _read_to_end(connection, say)
+        except TimeoutError as fault:
+            raise NotDone("The supervisor does not answer.") from fault
     if end.error:
         raise NotDone(end.error)
     return end.report
+
+
+def begin(request: Request, *, var: Path, folder: Path, timeout_s: float) -> None:
+    """Have the supervisor do it; return once it has begun, or is done. Raises NotDone if it was
+    refused; how it ends, the supervisor's report says.
+    """
+
+    def has_begun(_: str) -> None:
+        raise _Begun
+
+    with contextlib.suppress(_Begun):
+        ask(request, var=var, folder=folder, say=has_begun, timeout_s=timeout_s)
 
 
 def _connect(connection: socket.socket, path: Path, var: Path) -> None:
@@ -40,7 +72,7 @@ def _connect(connection: socket.socket, path: Path, var: Path) -> None:
     except OSError as fault:
         if running_instance(var):
             raise NotDone("Nehir is just starting or stopping: try again in a moment.") from fault
-        raise NotDone(f"No Nehir runs from {var}. `make run` starts one.") from fault
+        raise NoSupervisor(f"No Nehir runs from {var}. `make run` starts one.") from fault
 
 
 def _read_to_end(connection: socket.socket, say: Callable[[str], None]) -> End:

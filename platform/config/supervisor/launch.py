@@ -56,7 +56,8 @@ class Launch:
             preparation.make_socket_folder(Path(settings.SOCKET_FOLDER), var=var)
             services.empty_metrics_folder()
             self._supervisor = Supervisor(clock=self._clock, say=self._say)
-            control = self._control()
+            self._operations = self._make_operations()
+            control = Control(self._operations, self._report)
             self._heed_signals()
             try:
                 await control.open(socket_path(Path(settings.SOCKET_FOLDER)))
@@ -68,18 +69,22 @@ class Launch:
                 await self._supervisor.stop()
                 self._steps.say("Stopped.")
 
-    def _control(self) -> Control:
-        operations = Operations(
+    def _make_operations(self) -> Operations:
+        return Operations(
             self._supervisor,
             self._clock,
             successor=self._successor,
             before_drain=self._refuse_connections_if_none_stays,
             is_ready=probe.serves,
         )
-        return Control(operations, self._report)
 
     async def _report(self) -> Report:
-        return report(self._supervisor.children, await probe.replicas())
+        return report(
+            self._supervisor.children,
+            await probe.replicas(),
+            going_on=self._operations.going_on,
+            failed=self._operations.failed,
+        )
 
     def _successor(self, service: Service) -> Service:
         if service.kind == "web":

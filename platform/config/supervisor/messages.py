@@ -40,13 +40,16 @@ Request = Restart | Drain | Status
 
 
 class ProcessState(msgspec.Struct, frozen=True):
-    """since: start of the present state, ISO 8601; restarts: by itself, after it had ended"""
+    """since: start of the present state, ISO 8601; restarts: by itself, after it had ended
+    release: what an engine serves
+    """
 
     name: str
     state: str
     pid: int | None
     since: str
     restarts: int
+    release: str | None = None
 
 
 class ReplicaState(msgspec.Struct, frozen=True):
@@ -61,10 +64,14 @@ class ReplicaState(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """replicas: None while Redis doesn't answer"""
+    """replicas: None while Redis doesn't answer
+    going_on: the restart or drain that is under way; failed: why the last one was broken off
+    """
 
     processes: list[ProcessState]
     replicas: list[ReplicaState] | None
+    going_on: str = ""
+    failed: str = ""
 
 
 class Say(msgspec.Struct, frozen=True, tag_field="is", tag="say"):

@@ -38,7 +38,8 @@ class Operations:
         self._successor = successor
         self._before_drain = before_drain
         self._is_ready = is_ready
-        self._going_on = ""
+        # For people: what is under way, and why the last one was broken off after it had begun.
+        self.going_on = self.failed = ""
 
     async def restart(self, what: str, *, stop_first: bool, say: Say) -> None:
         """Replace one after the other; the first that can't be ends it. Raises Refused."""
@@ -48,7 +49,7 @@ class Operations:
                 first = stop_first or old.service.kind in SINGLE
                 if not first and not old.is_over:
                     _require_memory(old)
-                await self._replacement(say).replace(old, stop_first=first)
+                await self._replace(old, stop_first=first, say=say)
 
     async def drain(self, what: str, *, say: Say) -> None:
         """Stop all together, in order and for good. Raises Refused."""
@@ -60,15 +61,22 @@ class Operations:
             self._before_drain(leaving)
             await asyncio.gather(*map(self._replacement(say).leave, leaving))
 
+    async def _replace(self, old: Child, *, stop_first: bool, say: Say) -> None:
+        try:
+            await self._replacement(say).replace(old, stop_first=stop_first)
+        except Refused as why:
+            self.failed = str(why)
+            raise
+
     @contextlib.contextmanager
     def _alone(self, what: str) -> Iterator[None]:
-        if self._going_on:
-            raise Refused(f"A {self._going_on} is going on: wait for its end.")
-        self._going_on = what
+        if self.going_on:
+            raise Refused(f"A {self.going_on} is going on: wait for its end.")
+        self.going_on, self.failed = what, ""
         try:
             yield
         finally:
-            self._going_on = ""
+            self.going_on = ""
 
     def _names(self, what: str, *, of: tuple[str, ...]) -> list[str]:
         """The places that a kind or a name means, in the order of their start."""

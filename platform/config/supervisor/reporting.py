@@ -14,10 +14,18 @@ REPLICA_HEADS = ("replica", "release", "state", "running", "held", "waiting")
 UNITS = ((86_400, "d"), (3600, "h"), (60, "min"))
 
 
-def report(children: Iterable[Child], replicas: list[ReplicaRecord] | None) -> Report:
+def report(
+    children: Iterable[Child],
+    replicas: list[ReplicaRecord] | None,
+    *,
+    going_on: str = "",
+    failed: str = "",
+) -> Report:
     return Report(
         [_process(child) for child in sorted(children, key=lambda child: child.service.stop_rank)],
         None if replicas is None else sorted(map(_replica, replicas), key=lambda r: r.replica),
+        going_on=going_on,
+        failed=failed,
     )
 
 
@@ -28,6 +36,7 @@ def _process(child: Child) -> ProcessState:
         pid=child.process.pid if child.process else None,
         since=child.since.isoformat(timespec="seconds"),
         restarts=max(0, child.starts - 1),
+        release=child.service.release,
     )
 
 
