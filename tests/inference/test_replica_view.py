@@ -55,6 +55,20 @@ async def test_one_that_left_in_order_is_not_lost(redis: Client) -> None:
     assert await redis.keys("*") == []
 
 
+async def test_one_that_leaves_while_it_is_looked_at_is_not_lost(
+    redis: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await there(redis, record("inc_a"))
+    look = registry.replicas
+
+    async def leaves_just_then(redis: Client) -> list[ReplicaRecord]:
+        await registry.leave(redis, "inc_a")
+        return await look(redis)
+
+    monkeypatch.setattr(registry, "replicas", leaves_just_then)
+    assert await states(redis) == {}
+
+
 @pytest.mark.parametrize("name", ["engine", "engine@2"])
 async def test_a_lost_one_is_forgotten_when_another_takes_its_place(
     redis: Client, name: str
