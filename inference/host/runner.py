@@ -14,6 +14,7 @@ from django.conf import settings
 
 from inference.engine.protocol import Delta, Engine, EngineDead, EngineError
 from inference.host.credit import Credit
+from inference.host.holding import beyond_limits
 from inference.host.run import Run
 from inference.host.settler import Ended, Settler
 from inference.host.tally import Tally
@@ -52,7 +53,7 @@ class Runner:
         self._writer = writer
         self._settler = settler
         self._clock = clock
-        self._credit = Credit(engine, release_name=release_name)
+        self._credit = Credit(engine, clock, release_name=release_name)
         self.tally = Tally(release_name)
         self._tasks: dict[str, tuple[Run, asyncio.Task[None]]] = {}
         # A cancel may overtake the reply that hands the request over.
@@ -147,13 +148,23 @@ class Runner:
             self._cancelled_early.append(generation_id)
 
     async def watch(self) -> None:
-        """Look after generations that nobody reads any more, until cancelled."""
+        """Look after generations that nobody reads any more, or hardly, until cancelled."""
         while True:
             await asyncio.sleep(WATCH_S)
             now = self._clock.monotonic()
             for run, _ in list(self._tasks.values()):
                 if run.flow.is_detached(now=now, grace_s=settings.DETACH_GRACE_S):
                     await self._detach(run)
+            runs = [run for run, _ in self._tasks.values()]
+            for run in await beyond_limits(self._engine, runs, now=now):
+                await self._make_way(run)
+
+    async def _make_way(self, run: Run) -> None:
+        """It keeps what others could use: as if detached, but for a reader that is there."""
+        if run.flow.detached == "finish":
+            await self._detach(run)
+        else:
+            await self._suspend(run, "held")
 
     async def _detach(self, run: Run) -> None:
         if run.flow.detached == "cancel":
