@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+import pytest_asyncio
 
 from inference.engine.protocol import Engine, EngineRequest
 from tests.model.streams import Stream, request, whole
@@ -28,6 +29,12 @@ def asking(name: str, prompt: str = RIVERS, *, max_tokens: int = 70) -> EngineRe
     return request(name, prompt, max_tokens=max_tokens, min_tokens=max_tokens, **how)
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def undisturbed(small_engine: Engine) -> list[int]:
+    """What each of the held ones is to come to."""
+    return (await whole(small_engine, asking("undisturbed"))).token_ids
+
+
 async def held_at(engine: Engine, tokens: int, *names: str) -> list[Stream]:
     """Streams that are held once each has made so many tokens."""
     streams = [Stream(engine, asking(name)) for name in names]
@@ -45,8 +52,9 @@ async def released(engine: Engine, streams: list[Stream]) -> list[list[int]]:
     return [stream.token_ids for stream in streams]
 
 
-async def test_held_requests_make_room_for_running_ones(small_engine: Engine) -> None:
-    undisturbed = await whole(small_engine, asking("undisturbed"))
+async def test_held_requests_make_room_for_running_ones(
+    small_engine: Engine, undisturbed: list[int]
+) -> None:
     alone = await whole(small_engine, asking("alone", COUNT, max_tokens=110))
     held = await held_at(small_engine, 55, "held-1", "held-2")
     kept = sum((await small_engine.held_shares()).values())
@@ -55,26 +63,28 @@ async def test_held_requests_make_room_for_running_ones(small_engine: Engine) ->
     await asyncio.gather(*(other.task for other in others))
     assert [other.token_ids for other in others] == [alone.token_ids] * 2
     assert sum((await small_engine.held_shares()).values()) < kept, "one was preempted"
-    assert await released(small_engine, held) == [undisturbed.token_ids] * 2
+    assert await released(small_engine, held) == [undisturbed] * 2
 
 
-async def test_held_requests_make_room_for_waiting_ones(small_engine: Engine) -> None:
+async def test_held_requests_make_room_for_waiting_ones(
+    small_engine: Engine, undisturbed: list[int]
+) -> None:
     """Nobody runs: a waiting request preempts nobody in vLLM itself."""
-    undisturbed = await whole(small_engine, asking("undisturbed-2"))
     held = await held_at(small_engine, 55, "full-1", "full-2", "full-3")
     long = "Tell me what this says. " + "Rain falls on the hills and runs to the river. " * 20
     waiting = Stream(small_engine, request("long", long, max_tokens=20, **GREEDY))
     await waiting.task
     assert len(waiting.token_ids) > 0
-    assert await released(small_engine, held) == [undisturbed.token_ids] * 3
+    assert await released(small_engine, held) == [undisturbed] * 3
 
 
-async def test_held_requests_give_their_slots_to_waiting_ones(small_engine: Engine) -> None:
-    undisturbed = await whole(small_engine, asking("undisturbed-3"))
+async def test_held_requests_give_their_slots_to_waiting_ones(
+    small_engine: Engine, undisturbed: list[int]
+) -> None:
     held = await held_at(small_engine, 5, "slot-1", "slot-2", "slot-3", "slot-4")
     waiting = Stream(small_engine, asking("waiting", COUNT, max_tokens=5))
     await waiting.task
-    assert await released(small_engine, held) == [undisturbed.token_ids] * 4
+    assert await released(small_engine, held) == [undisturbed] * 4
 
 
 async def test_a_small_block_is_enough_to_hit_the_cache_of_the_own_tenant_alone(
