@@ -165,11 +165,11 @@ class EngineHost:
 
     async def _renew(self) -> None:
         self._runner.tally.publish()
-        load, held = self._engine.load(), self._runner.held
+        load = self._engine.load()
         lapsed = await self._presence.renew(
             state="draining" if self._draining.is_set() else "ready",
-            running=load.running - held,
-            held=held,
+            running=max(0, load.running - self._runner.held_in_engine),
+            held=self._runner.held,
             waiting=load.waiting,
             output_tokens=self._warm_up_tokens + self._runner.tally.output_tokens,
         )

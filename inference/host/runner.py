@@ -74,6 +74,11 @@ class Runner:
         """How many wait for their reader."""
         return sum(run.flow.held for run, _ in self._tasks.values())
 
+    @property
+    def held_in_engine(self) -> int:
+        """How many of these the engine has, and counts as running."""
+        return sum(run.is_held_in_engine for run, _ in self._tasks.values())
+
     def __contains__(self, generation_id: str) -> bool:
         return generation_id in self._tasks
 

@@ -11,7 +11,7 @@ from pytest_django.fixtures import Settings
 
 from inference import queue
 from inference.engine.fake import FakeEngine, word
-from inference.engine.protocol import EngineDead, EngineError
+from inference.engine.protocol import EngineDead, EngineError, Load
 from inference.host import runner
 from inference.host.holding import beyond_limits
 from inference.host.run import Run
@@ -131,6 +131,10 @@ async def went_on(at: Bench, asked: QueuedRequest) -> None:
     again = await queue.claim(at.redis, "rel_a", "inc_a")
     assert again is not None
     at.runner.start(again)
+    while at.runner.held == 0:
+        await asyncio.sleep(0.002)
+    assert at.runner.held_in_engine == 0, "it waits in front of the engine"
+    assert at.engine.load() == Load(0, 0)
     await at.runner.handle(Reading(asked.generation_id, READER, MARK, 1000))
     found = await at.ended(asked)
     content = await at.content(asked)
@@ -166,6 +170,7 @@ async def test_within_the_limits_it_stays(
         watching = asyncio.create_task(at.runner.watch())
         asked = await held(at)
         at.clock.advance(180)
+        assert at.runner.held_in_engine == 1
         before = looked.looks
         while looked.looks < before + 3:
             await asyncio.sleep(0.002)
