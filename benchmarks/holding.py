@@ -1,10 +1,10 @@
 """What holding costs the others in a batch, and what the engine host costs beside bare AsyncLLM,
-with the real model. `python benchmarks/holding.py [--rounds 3] [--tokens 48]`
+with the real model. `python benchmarks/holding.py [--rounds 3] [--tokens 128]`
 
 Both are compared within one process, in turn and never together. Holding: 16 requests undisturbed,
 and 16 of which one is held and released the whole time. The host: 32 requests through queue, engine
-host, token logs and settlement on a Valkey and a database of their own, and the same 32 straight to
-an AsyncLLM with vLLM's own scheduler.
+host, token logs and settlement on a Valkey and a database of their own, the same 32 straight to its
+engine, and straight to an AsyncLLM with vLLM's own scheduler.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +32,14 @@ HOLD_S, GO_S = 0.3, 0.3
 PAUSE_S = 1.5
 KV_CACHE_GIB = 1
 
+# Answers so many tokens to each of these names, in how many seconds.
+Side = Callable[[list[str], int], Awaitable[float]]
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3, help="of each side")
-    parser.add_argument("--tokens", type=int, default=48, help="of each answer")
+    parser.add_argument("--tokens", type=int, default=128, help="of each answer")
     options = parser.parse_args()
     print(machine())
     with own_ground():
@@ -128,45 +133,73 @@ def request(name: str, tokens: int) -> Any:
 
 
 async def hosting(engine: Any, rounds: int, tokens: int) -> Table:
-    from vllm.engine.arg_utils import AsyncEngineArgs
-    from vllm.v1.engine.async_llm import AsyncLLM
-
     from benchmarks.own_ground import serving
 
-    bare = AsyncLLM.from_engine_args(
-        AsyncEngineArgs(
-            model=str(models() / MODEL),
-            max_model_len=CONTEXT_TOKENS,
-            dtype="bfloat16",
-            enforce_eager=True,
-            disable_log_stats=True,
-        )
-    )
-    ours: list[float] = []
-    theirs: list[float] = []
+    bare = bare_llm()
     try:
-        await asyncio.gather(*(straight(bare, f"warm-{n}", 2) for n in range(STREAMS)))
         async with serving(engine) as answer_all:
-            await answer_all([request(f"gen_warm-{n}", 2) for n in range(STREAMS)])
-            for number in range(rounds):
-                names = [f"gen_{number}-{place}" for place in range(STREAMS)]
-                for is_ours in (True, False) if number % 2 else (False, True):
-                    await asyncio.sleep(PAUSE_S)
-                    began = time.perf_counter()
-                    if is_ours:
-                        await answer_all([request(name, tokens) for name in names])
-                    else:
-                        await asyncio.gather(*(straight(bare, name, tokens) for name in names))
-                    rate = STREAMS * tokens / (time.perf_counter() - began)
-                    (ours if is_ours else theirs).append(rate)
+
+            async def hosted(names: list[str], tokens: int) -> float:
+                return await answer_all([request(name, tokens) for name in names])
+
+            sides = {
+                "engine host": hosted,
+                "its engine by itself": partial(by_itself, engine),
+                "bare": partial(straight, bare),
+            }
+            rates = await rates_of(sides, rounds, tokens)
     finally:
         bare.shutdown()
-    table = Table("engine host", "bare AsyncLLM")
-    table.add(f"{STREAMS} streams: tokens/s", sum(ours) / rounds, sum(theirs) / rounds)
+    theirs = rates.pop("bare")
+    table = Table("Nehir's", "bare AsyncLLM")
+    for side, ours in rates.items():
+        table.add(f"{STREAMS} streams: tokens/s, {side}", ours, theirs)
     return table
 
 
-async def straight(bare: Any, name: str, tokens: int) -> None:
+async def rates_of(sides: dict[str, Side], rounds: int, tokens: int) -> dict[str, float]:
+    """Tokens per second of each. Who goes first goes round; a first, short round doesn't count."""
+    took_s = dict.fromkeys(sides, 0.0)
+    for number in range(rounds + 1):
+        order = deque(sides)
+        order.rotate(number)
+        for side in order:
+            await asyncio.sleep(PAUSE_S)
+            names = [f"gen_{number}-{side}-{place}" for place in range(STREAMS)]
+            spent_s = await sides[side](names, tokens if number else 2)
+            took_s[side] += spent_s if number else 0
+    return {side: rounds * STREAMS * tokens / spent_s for side, spent_s in took_s.items()}
+
+
+def bare_llm() -> Any:
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    arguments = AsyncEngineArgs(
+        model=str(models() / MODEL),
+        max_model_len=CONTEXT_TOKENS,
+        dtype="bfloat16",
+        enforce_eager=True,
+        disable_log_stats=True,
+    )
+    return AsyncLLM.from_engine_args(arguments)
+
+
+async def by_itself(engine: Any, names: list[str], tokens: int) -> float:
+    """Seconds that the engine takes without its host."""
+    began = time.perf_counter()
+    await asyncio.gather(*(gaps(engine.submit(request(name, tokens))) for name in names))
+    return time.perf_counter() - began
+
+
+async def straight(bare: Any, names: list[str], tokens: int) -> float:
+    """Seconds that vLLM takes by itself."""
+    began = time.perf_counter()
+    await asyncio.gather(*(one_straight(bare, name, tokens) for name in names))
+    return time.perf_counter() - began
+
+
+async def one_straight(bare: Any, name: str, tokens: int) -> None:
     from vllm import SamplingParams
     from vllm.inputs import TokensPrompt
     from vllm.sampling_params import RequestOutputKind
