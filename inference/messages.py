@@ -20,7 +20,7 @@ VERSION = 1
 Detached = Literal["hold", "finish", "cancel"]
 # As it would have been undisturbed, or, by rounding, perhaps not quite.
 Restored = Literal["exact", "inexact"]
-SuspendReason = Literal["detached", "drained", "engine_lost"]
+SuspendReason = Literal["detached", "held", "drained", "engine_lost"]
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -146,14 +146,20 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
 
 class Suspended(msgspec.Struct, frozen=True, tag="suspended"):
     """The generation was taken out of its engine, to go on later: its reader was away for too long,
-    its replica is being drained, or its engine was lost. `text` is what had no token of its own; no
-    other entry has it, and the engine that goes on says it again.
+    or so slow that it was held for too long or kept too much of the engine's memory; its replica is
+    being drained; or its engine was lost. `text` is what had no token of its own; no other entry
+    has it, and the engine that goes on says it again.
     """
 
     seq: int
     text: str
     reason: SuspendReason
     usage: Usage
+
+    @property
+    def waits_for_reader(self) -> bool:
+        """It goes on when it is read on, not by itself."""
+        return self.reason in ("detached", "held")
 
 
 Entry = Opened | Started | Tokens | Suspended | Finished | Failed

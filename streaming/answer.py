@@ -65,7 +65,7 @@ def fold(entries: list[LogEntry], *, behind: int) -> Frame:
         if isinstance(entry, Started):
             started, interrupted = True, None
         # Whoever reads on has ended a suspension for want of a reader already.
-        if isinstance(entry, Suspended) and entry.reason != "detached":
+        if isinstance(entry, Suspended) and not entry.waits_for_reader:
             started, interrupted = False, entry.reason
         if isinstance(entry, Finished | Failed):
             final = entry

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from inference.engine.fake import FakeEngine
-from inference.engine.protocol import Engine
+from inference.engine.protocol import Engine, EngineDead
+from inference.engine.vllm.combinations import refusal
 
 # Read by vLLM when it is imported. Nothing is reported to anybody, and nothing is fetched from a
 # hub at run time.
@@ -27,8 +28,10 @@ def vllm_engine(
     model: Path, *, context_tokens: int, arguments: dict[str, Any], kv_cache_gib: int
 ) -> Engine:
     """vLLM on whatever hardware there is. Importing it takes about ten seconds, so only engine
-    hosts do.
+    hosts do. Raises EngineDead with the reason for arguments that don't go together with Nehir's.
     """
+    if reason := refusal(arguments):
+        raise EngineDead(reason)
     for name, value in VLLM_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", str(kv_cache_gib))

@@ -65,6 +65,7 @@ Sleep = Callable[[float], Awaitable[None]]
 @dataclass(slots=True)
 class _Running:
     prefill_tokens: int
+    made_tokens: int = 0
     decoding: bool = False
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     go: asyncio.Event = field(default_factory=asyncio.Event)
@@ -93,14 +94,16 @@ class FakeEngine:
         itl_s: float,
         now: Now | None = None,
         sleep: Sleep = asyncio.sleep,
+        kv_cache_tokens: int = 1_000_000,
     ) -> None:
         """ttft_s: seconds to the first token; itl_s: seconds between tokens; now and sleep: a clock
-        of the test's own.
+        of the test's own; kv_cache_tokens: what its KV cache would hold.
         """
         self._ttft_s = ttft_s
         self._itl_s = itl_s
         self._now = now or (lambda: asyncio.get_running_loop().time())
         self._sleep = sleep
+        self._kv_cache_tokens = kv_cache_tokens
         self._running: dict[str, _Running] = {}
         self._dead = False
 
@@ -135,6 +138,7 @@ class FakeEngine:
                     yield Delta("", (), "cancelled")
                     return
                 running.decoding = True
+                running.made_tokens += 1
                 yield self._delta(request, position, last)
                 due = max(due, self._now() - self._itl_s) + self._itl_s
         finally:
@@ -167,6 +171,13 @@ class FakeEngine:
     async def release(self, generation_id: str) -> None:
         if running := self._running.get(generation_id):
             running.go.set()
+
+    async def held_shares(self) -> dict[str, float]:
+        held = {name: each for name, each in self._running.items() if not each.go.is_set()}
+        return {
+            name: (each.prefill_tokens + each.made_tokens) / self._kv_cache_tokens
+            for name, each in held.items()
+        }
 
     def load(self) -> Load:
         prefilling = [each.prefill_tokens for each in self._running.values() if not each.decoding]

@@ -133,6 +133,12 @@ class Engine(Protocol):
         """Go on with a held request. Raises Unsupported without the capability."""
         ...
 
+    async def held_shares(self) -> dict[str, float]:
+        """Of the KV cache, the share (0 to 1) that each held request keeps, by generation id. Empty
+        if nothing is held, or if it keeps nothing there.
+        """
+        ...
+
     def restore(
         self, request: EngineRequest, output_token_ids: list[int], text: str
     ) -> AsyncGenerator[Delta, None]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from inference.engine.protocol import Engine
 from inference.host.run import Run
 from inference.host.tally import Tally
+from kernel.clock import Clock
 
 
 class Credit:
-    def __init__(self, engine: Engine, tally: Tally) -> None:
+    def __init__(self, engine: Engine, clock: Clock, tally: Tally) -> None:
         self._engine = engine
+        self._clock = clock
         self._tally = tally
 
     async def hold(self, run: Run) -> None:
         """An engine that can't hold one request is left unread until there is credit again."""
-        run.flow.held = True
+        self._hold(run)
         self._tally.held()
         if self._engine.capabilities.hold:
             await self._engine.hold(run.id)
@@ -24,8 +26,11 @@ class Credit:
     async def before_the_engine(self, run: Run) -> None:
         """One that comes back to a reader without room has nothing to do in the engine yet."""
         if run.flow.must_hold(run.tail.seq):
-            run.flow.held = True
+            self._hold(run)
             await _wait_outside(run)
+
+    def _hold(self, run: Run) -> None:
+        run.flow.held, run.held_at = True, self._clock.monotonic()
 
     async def go_on_if_it_may(self, run: Run) -> None:
         if not run.flow.may_go_on(run.tail.seq):

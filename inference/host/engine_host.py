@@ -171,12 +171,12 @@ class EngineHost:
                     await self._draining.wait()
 
     async def _renew(self) -> None:
-        load, held, tally = self._engine.load(), self._runner.held, self._runner.tally
+        load, tally = self._engine.load(), self._runner.tally
         tally.publish()
         lapsed = await self._presence.renew(
             state="draining" if self._draining.is_set() else "ready",
-            running=load.running - held,
-            held=held,
+            running=max(0, load.running - self._runner.held_in_engine),
+            held=self._runner.held,
             waiting=load.waiting,
             output_tokens=self._warm_up_tokens + tally.output_tokens,
             batch_tokens=self._runner.batch_tokens,

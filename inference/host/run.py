@@ -26,6 +26,7 @@ from inference.messages import (
 class Run:
     """taken_at: when the host took it, in seconds of its monotonic clock
     in_engine: the engine has been asked for it
+    held_at: when it was last held, by the same clock
     dropped: another has it
     charged: how many of its tokens its tenant is charged for
     go_on: set whenever a run that an engine can't hold, and so waits unread, has to look again
@@ -42,6 +43,7 @@ class Run:
     suspending: SuspendReason | None = None
     ending: bool = False
     in_engine: bool = False
+    held_at: float = 0.0
     dropped: bool = False
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -67,6 +69,10 @@ class Run:
     @property
     def waits_for_engine(self) -> bool:
         return self.in_engine and not (self.flow.held or self.ending)
+
+    @property
+    def is_held_in_engine(self) -> bool:
+        return self.in_engine and self.flow.held and not self.ending and self.suspending is None
 
     @property
     def text(self) -> str:

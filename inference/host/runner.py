@@ -14,6 +14,7 @@ from django.conf import settings
 
 from inference.engine.protocol import Delta, Engine, EngineDead, EngineError
 from inference.host.credit import Credit
+from inference.host.holding import beyond_limits
 from inference.host.run import Run
 from inference.host.settler import Ended, Settler
 from inference.host.tally import Tally
@@ -53,7 +54,7 @@ class Runner:
         self._settler = settler
         self._clock = clock
         self.tally = Tally(release_name)
-        self._credit = Credit(engine, self.tally)
+        self._credit = Credit(engine, clock, self.tally)
         self._tasks: dict[str, tuple[Run, asyncio.Task[None]]] = {}
         # A cancel may overtake the reply that hands the request over.
         self._cancelled_early: deque[str] = deque(maxlen=1000)
@@ -81,6 +82,11 @@ class Runner:
     @property
     def longest_prompt(self) -> int:
         return max((run.prompt_tokens for run, _ in self._tasks.values()), default=0)
+
+    @property
+    def held_in_engine(self) -> int:
+        """How many of these the engine has, and counts as running."""
+        return sum(run.is_held_in_engine for run, _ in self._tasks.values())
 
     def __contains__(self, generation_id: str) -> bool:
         return generation_id in self._tasks
@@ -157,13 +163,23 @@ class Runner:
             self._cancelled_early.append(generation_id)
 
     async def watch(self) -> None:
-        """Look after generations that nobody reads any more, until cancelled."""
+        """Look after generations that nobody reads any more, or hardly, until cancelled."""
         while True:
             await asyncio.sleep(WATCH_S)
             now = self._clock.monotonic()
             for run, _ in list(self._tasks.values()):
                 if run.flow.is_detached(now=now, grace_s=settings.DETACH_GRACE_S):
                     await self._detach(run)
+            runs = [run for run, _ in self._tasks.values()]
+            for run in await beyond_limits(self._engine, runs, now=now):
+                await self._make_way(run)
+
+    async def _make_way(self, run: Run) -> None:
+        """It keeps what others could use: as if detached, but for a reader that is there."""
+        if run.flow.detached == "finish":
+            await self._detach(run)
+        else:
+            await self._suspend(run, "held")
 
     async def _detach(self, run: Run) -> None:
         if run.flow.detached == "cancel":

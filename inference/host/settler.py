@@ -99,7 +99,7 @@ class Settler:
         elif not isinstance(entry, Suspended):
             outcome = Outcome(request.tenant_id, request.generation_id, ended.text, entry)
             await self._settling((outcome, ended_at))
-        elif entry.reason == "detached":
+        elif entry.waits_for_reader:
             holder = leases.holder(self._incarnation, request.turn)
             suspension = Suspension(request, entry)
             await keep_while_suspended(self._redis, suspension, holder, now=ended_at)

@@ -206,7 +206,7 @@ class _Lost:
                 return None
             return await self._settle(_with_end(content, final), final)
         request = self._resumable(content)
-        if entry.reason == "detached":
+        if entry.waits_for_reader:
             holder = leases.holder(self._incarnation, self._request.turn)
             suspension = Suspension(request, entry)
             await checkpoints.keep_while_suspended(

@@ -252,6 +252,10 @@ DEFAULT_MAX_TOKENS = whole("NEHIR_DEFAULT_MAX_TOKENS", 512, low=1, high=1_000_00
 # -- Readers. Tokens that an answer may be ahead of its reader, and how long it waits for one.
 HIGH_WATER_TOKENS = whole("NEHIR_HIGH_WATER_TOKENS", 256, low=1, high=1_000_000)
 DETACH_GRACE_S = number("NEHIR_DETACH_GRACE_S", 30, low=1, high=86_400)
+# What answers that are ahead of their readers may keep of an engine: for how long at a time, and
+# how much of its KV cache together.
+HOLD_LIMIT_S = number("NEHIR_HOLD_LIMIT_S", 180, low=1, high=86_400)
+HOLD_KV_SHARE = number("NEHIR_HOLD_KV_SHARE", 0.5, low=0, high=1)
 CHECKPOINT_TTL_S = whole("NEHIR_CHECKPOINT_TTL_S", 86_400, low=60, high=2_592_000)
 CHECKPOINT_BYTES_PER_TENANT = whole(
     "NEHIR_CHECKPOINT_BYTES_PER_TENANT", 50_000_000, low=10_000, high=10**12

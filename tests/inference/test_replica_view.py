@@ -145,8 +145,13 @@ async def test_when_the_last_of_a_tenant_begins(redis: Client) -> None:
     assert {share.priority_class for share in view.shares} == {"standard"}
 
 
-async def test_releases_that_something_waits_for(redis: Client, records: Records) -> None:
+async def test_releases_that_nothing_waits_for_are_left_out(
+    redis: Client, records: Records
+) -> None:
     assert await replicas.queues(redis) == []
+
+
+async def test_releases_that_something_waits_for(redis: Client, records: Records) -> None:
     await queue.enqueue(redis, request())
     ((release, view),) = await replicas.queues(redis)
     assert (release, view.waiting) == ("fake", 1)

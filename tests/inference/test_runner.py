@@ -32,6 +32,7 @@ class Bench:
     engine: FakeEngine
     runner: Runner
     settler: Settler
+    clock: StoppedClock
 
     async def start(self, max_tokens: int = 8) -> QueuedRequest:
         asked = await self.taken(max_tokens)
@@ -75,7 +76,7 @@ async def bench(redis: Client, records: Records, engine: FakeEngine) -> AsyncIte
     runner = Runner(engine, writer, settler, clock, release_name="fake")
     loops = [asyncio.create_task(loop) for loop in (writer.run(), settler.run())]
     try:
-        yield Bench(redis, records, engine, runner, settler)
+        yield Bench(redis, records, engine, runner, settler, clock)
     finally:
         await runner.stop()
         for loop in loops:

@@ -20,6 +20,7 @@ from inference.messages import (
     ReplicaRecord,
     Started,
     Suspended,
+    SuspendReason,
     Tokens,
     Usage,
 )
@@ -270,9 +271,12 @@ async def test_lost_between_suspending_and_putting_back(
     assert taken.engines_lost == (reason == "engine_lost")
 
 
-async def test_lost_between_suspending_and_keeping(redis: Client, records: Records) -> None:
+@pytest.mark.parametrize("reason", ["detached", "held"])
+async def test_lost_between_suspending_and_keeping(
+    redis: Client, records: Records, reason: SuspendReason
+) -> None:
     asked = await running(redis, records, tokens=2)
-    assert await append(redis, asked, Suspended(2, "", "detached", Usage(3, 2)))
+    assert await append(redis, asked, Suspended(2, "", reason, Usage(3, 2)))
     assert await lose(redis) == 1
     assert (await database(records.of, asked)).state == State.SUSPENDED
     assert await checkpoints.go_on(redis, asked.tenant_id, asked.generation_id)

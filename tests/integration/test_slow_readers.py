@@ -9,6 +9,7 @@ from typing import Any
 
 import psutil
 
+from inference.messages import Started, Suspended
 from tests.conftest import OwnStack
 from tests.ground.fault_proxy import between
 from tests.ground.stack import Stack
@@ -93,6 +94,46 @@ async def test_a_network_that_swallows_everything(own_stack: OwnStack) -> None:
     assert (reading.text, TOKENS) == stack.logged(reading.generation_id)
     settled = await asyncio.to_thread(stack.settled, reading.generation_id)
     assert (settled["state"], settled["output_tokens"]) == ("finished", TOKENS)
+
+
+async def test_one_that_is_held_for_too_long_waits_in_front_of_the_engine(
+    own_stack: OwnStack,
+) -> None:
+    """Its reader is there, so it is put back at once; it goes on when there is room again."""
+    stack = own_stack(
+        NEHIR_FAKE_ITL_MS="10",
+        NEHIR_DETACH_GRACE_S="60",
+        NEHIR_HOLD_LIMIT_S="1",
+        web_options=SMALL_BUFFERS,
+    )
+    async with between(stack.url) as proxy, reader(stack, url=proxy.url) as by:
+        options = {"include_usage": True} | MARK
+        async with beginning(by, max_tokens=TOKENS, stream_options=options) as reading:
+            proxy.faults.swallow = True
+            async with asyncio.timeout(60):
+                while not (stays := await asyncio.to_thread(stays_of, stack, reading))[1:]:
+                    await asyncio.sleep(0.05)
+            assert stays == ["held", "started"]
+            made = stack.logged(reading.generation_id)[1]
+            assert made < TOKENS
+            proxy.faults.swallow = False
+            async with asyncio.timeout(60):
+                while not reading.done:
+                    await asyncio.sleep(0.01)
+    assert (reading.text, TOKENS) == stack.logged(reading.generation_id)
+    settled = await asyncio.to_thread(stack.settled, reading.generation_id)
+    assert (settled["state"], settled["output_tokens"]) == ("finished", TOKENS)
+
+
+def stays_of(stack: Stack, reading: Reading) -> list[str]:
+    """What the log says from the first suspension on, tokens apart."""
+    found: list[str] = []
+    for entry in stack.log(reading.generation_id):
+        if isinstance(entry, Suspended):
+            found.append(entry.reason)
+        elif isinstance(entry, Started) and found:
+            found.append("started")
+    return found
 
 
 async def test_clients_that_never_read_are_held_and_others_read_on(own_stack: OwnStack) -> None:

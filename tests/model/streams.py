@@ -11,6 +11,22 @@ from inference.engine.protocol import Engine, EngineRequest, FinishReason, Sampl
 from tests.environment import MODELS
 
 MODEL = Path(MODELS) / "smollm2-135m-instruct"
+# Whatever fits it is short.
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "river": {"type": "string", "maxLength": 20},
+        "length": {"type": "integer", "minimum": 100, "maximum": 999},
+        "towns": {
+            "type": "array",
+            "items": {"type": "string", "maxLength": 12},
+            "minItems": 2,
+            "maxItems": 3,
+        },
+    },
+    "required": ["river", "length", "towns"],
+    "additionalProperties": False,
+}
 
 
 class Stream:

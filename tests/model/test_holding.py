@@ -6,12 +6,14 @@ In float32: in bf16 greedy text depends on what else is in the batch.
 from __future__ import annotations
 
 import asyncio
+import json
+import random
 
 import psutil
 import pytest
 
-from inference.engine.protocol import Engine
-from tests.model.streams import Stream, request, whole
+from inference.engine.protocol import Engine, EngineRequest
+from tests.model.streams import SCHEMA, Stream, request, whole
 
 pytestmark = [
     pytest.mark.model,
@@ -75,3 +77,47 @@ async def test_holding_what_is_not_there_changes_nothing(engine: Engine) -> None
         await engine.release(generation_id)
     after = await whole(engine, request("after", "Say hi.", max_tokens=2, **GREEDY))
     assert after.token_ids == ended.token_ids
+
+
+CYCLES = 200
+ASKED: dict[str, dict[str, object]] = {
+    "sampled": SAMPLED | {"prompt": "Write about rivers."},
+    "greedy": GREEDY | {"prompt": "Tell me a story.", "min_tokens": 60},
+    "grammar": GREEDY | {"prompt": "Describe a river as JSON.", "json_schema": json.dumps(SCHEMA)},
+}
+
+
+async def test_two_hundred_holds_at_random_change_nothing(engine: Engine) -> None:
+    """Of sampled, greedy and structured answers at once, some held or released twice."""
+    undisturbed = {name: await whole(engine, asking(name)) for name in ASKED}
+    chance, holds, rounds = random.Random(7), 0, 0  # noqa: S311 - the same each time
+    while holds < CYCLES:
+        rounds += 1
+        streams = {name: Stream(engine, asking(name, rounds)) for name in ASKED}
+        await asyncio.gather(*(stream.reach(1) for stream in streams.values()))
+        held: set[str] = set()
+        while holds < CYCLES and any(not each.task.done() for each in streams.values()):
+            holds += await hold_or_release(engine, chance, streams, held)
+        for name in held:
+            await engine.release(streams[name].request.generation_id)
+        for name, stream in streams.items():
+            await stream.task
+            assert stream.token_ids == undisturbed[name].token_ids, (name, rounds)
+            assert stream.text == undisturbed[name].text, (name, rounds)
+    assert json.loads(undisturbed["grammar"].text).keys() == {"river", "length", "towns"}
+
+
+def asking(name: str, turn: int = 0) -> EngineRequest:
+    return request(f"{name}-{turn}", **ASKED[name])  # type: ignore[arg-type]
+
+
+async def hold_or_release(
+    engine: Engine, chance: random.Random, streams: dict[str, Stream], held: set[str]
+) -> int:
+    """One of them, the other way than it is; how many were held by that."""
+    name = chance.choice([name for name in streams if not streams[name].task.done()])
+    act = engine.release if name in held else engine.hold
+    for _ in range(chance.choice((1, 1, 2))):
+        await act(streams[name].request.generation_id)
+    held ^= {name}
+    return int(name in held)

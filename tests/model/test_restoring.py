@@ -7,7 +7,7 @@ import json
 import pytest
 
 from inference.engine.protocol import Engine, EngineRequest
-from tests.model.streams import Stream, request, whole
+from tests.model.streams import SCHEMA, Stream, request, whole
 
 pytestmark = [
     pytest.mark.model,
@@ -16,21 +16,6 @@ pytestmark = [
 ]
 
 GREEDY = {"temperature": 0.0}
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "river": {"type": "string", "maxLength": 20},
-        "length": {"type": "integer", "minimum": 100, "maximum": 999},
-        "towns": {
-            "type": "array",
-            "items": {"type": "string", "maxLength": 12},
-            "minItems": 2,
-            "maxItems": 3,
-        },
-    },
-    "required": ["river", "length", "towns"],
-    "additionalProperties": False,
-}
 CASES: dict[str, dict[str, object]] = {
     "greedy": GREEDY,
     "penalties": GREEDY | {"frequency_penalty": 0.9, "presence_penalty": 0.6},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from kernel.errors import BadRequest
@@ -174,6 +175,30 @@ def test_how_to_sample_is_taken_over() -> None:
     assert (sampling.presence_penalty, sampling.frequency_penalty) == (1, -1)
     assert sampling.stop == ("end",)
     assert (asked.answer_tokens, sampling.min_tokens) == (6, 3)
+
+
+# What vLLM's own server takes beside OpenAI's fields.
+VLLMS_OWN = (
+    *("cache_salt", "priority", "request_id", "kv_transfer_params", "vllm_xargs", "extra_args"),
+    *("structured_outputs", "guided_json", "json_schema", "logits_processors", "bad_words"),
+    *("top_k", "min_p", "repetition_penalty", "length_penalty", "best_of", "use_beam_search"),
+    *("ignore_eos", "stop_token_ids", "allowed_token_ids", "include_stop_str_in_output"),
+    *("skip_special_tokens", "spaces_between_special_tokens", "truncate_prompt_tokens"),
+    *("prompt_logprobs", "return_token_ids", "prompt_token_ids", "prompt_embeds", "echo"),
+    *("add_generation_prompt", "continue_final_message", "add_special_tokens", "documents"),
+    *("chat_template", "chat_template_kwargs", "mm_processor_kwargs", "data_parallel_rank"),
+)
+
+
+def test_nothing_of_vllms_own_reaches_an_engine() -> None:
+    """A salt of the client's choosing would let it probe another tenant's prefix cache, a priority
+    would let it overtake: neither is a field here, and what is no field has no effect.
+    """
+    own = {name: f"own-{name}" for name in VLLMS_OWN}
+    asked = checked(body(**own))
+    assert asked == checked(body())
+    assert asked.sampling() == checked(body()).sampling()
+    assert b"own-" not in msgspec.msgpack.encode((asked, asked.sampling()))
 
 
 def test_what_is_not_said_has_openais_defaults() -> None:

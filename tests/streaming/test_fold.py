@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.messages import Entry, Finished, Opened, Started, Suspended, Tokens, Usage
+from inference.messages import (
+    Entry,
+    Finished,
+    Opened,
+    Started,
+    Suspended,
+    SuspendReason,
+    Tokens,
+    Usage,
+)
 from inference.token_log import LogEntry
 from streaming.answer import Frame, fold
 from tests.streaming.river import text_of
@@ -50,6 +60,17 @@ def test_however_it_is_cut_the_frames_add_up(sizes: list[int], cuts: set[int]) -
     assert [frame.final is not None for frame in frames] == [False] * (len(frames) - 1) + [True]
     assert [frame.missed for frame in frames] == [0] * len(frames)
     assert frames[-1].seq == sum(sizes)
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [("detached", None), ("held", None), ("drained", "drained"), ("engine_lost", "engine_lost")],
+)
+def test_an_interruption_is_told_unless_the_reader_itself_ends_it(
+    reason: SuspendReason, told: str | None
+) -> None:
+    frame = fold([LogEntry((2, 1), Suspended(2, "?", reason, Usage(3, 2)))], behind=2)
+    assert (frame.interrupted, frame.text) == (told, "")
 
 
 @given(sizes=SIZES, trimmed=st.integers(0, 30), behind=st.integers(0, 40))

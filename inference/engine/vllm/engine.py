@@ -60,6 +60,7 @@ class VllmEngine:
         in_full = self._arguments.get("dtype") == "float32"
         by_itself = not self._arguments.get("speculative_config")
         self.capabilities = Capabilities(True, True, restores_exactly=in_full and by_itself)
+        self._context_tokens = context_tokens
         self._llm: AsyncLLM | None = None
         # generation id -> tokens to prefill, none once it has made one
         self._requests: dict[str, int] = {}
@@ -87,12 +88,15 @@ class VllmEngine:
         if last := end(self._started, request.prompt_token_ids, params):
             yield last
             return
+        prefill = len(request.prompt_token_ids) + len(output_token_ids)
+        if prefill >= self._context_tokens:
+            # vLLM checks a prompt alone, and its engine would end over the rest.
+            raise EngineError(f"{prefill} tokens leave no room in {self._context_tokens}.")
         outputs = self._started.generate(
             TokensPrompt(prompt_token_ids=request.prompt_token_ids, cache_salt=request.cache_salt),
             params,
             request.generation_id,
         )
-        prefill = len(request.prompt_token_ids) + len(output_token_ids)
         self._requests[request.generation_id] = prefill
         cached = 0
         try:
@@ -122,6 +126,21 @@ class VllmEngine:
 
     async def release(self, generation_id: str) -> None:
         await self._tell_scheduler("nehir_release", generation_id)
+
+    async def held_shares(self) -> dict[str, float]:
+        """By the schedulers' own count of blocks; with data parallelism there are several."""
+        llm = self._started
+        try:
+            answers = await llm.engine_core.call_utility_all_async("nehir_held_shares")
+        except EngineDeadError as error:
+            raise EngineDead(str(error)) from error
+        known = llm.output_processor.request_states
+        return {
+            known[request_id].external_req_id: share / len(answers)
+            for shares in answers
+            for request_id, share in shares.items()
+            if request_id in known
+        }
 
     async def _tell_scheduler(self, what: str, generation_id: str) -> None:
         """AsyncLLM gives each request an internal id, by which alone the scheduler knows it."""

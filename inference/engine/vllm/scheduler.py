@@ -3,9 +3,10 @@ over requests whose first tokens were made elsewhere (`restoring.py`).
 
 Upstream pauses the whole engine or nothing. A held request here keeps its KV blocks and its place
 in the batch but is not decoded: its next eligible step is out of reach. It is the first to be
-preempted when blocks run short, and, preempted, stays waiting until it is released. What it
-produces is bit-identical to an uninterrupted run. Rests on vLLM 0.32's `Request.priority`,
-`next_decode_eligible_step` and `_handle_blocked_waiting_request`, which its pin guards.
+preempted when blocks run short, for running requests and for waiting ones, and, preempted, stays
+waiting until it is released. What it produces is bit-identical to an uninterrupted run. Rests on
+vLLM 0.32's `Request.priority`, `next_decode_eligible_step`, `_preempt_request` and
+`_handle_blocked_waiting_request`, which its pin guards.
 
 Loaded by name (`scheduler_cls`) inside EngineCore's process; AsyncScheduler is the base, since
 with the plain one asynchronous scheduling would be lost on a GPU.
@@ -14,7 +15,9 @@ with the plain one asynchronous scheduling would be lost on a GPU.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
@@ -28,11 +31,24 @@ NEVER = sys.maxsize
 LAST = 2**31 - 1
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a request stands in vLLM's order, and from which step on it may be decoded."""
+
+    priority: int
+    eligible_step: int
+
+
+HELD = Place(LAST, NEVER)
+
+
 class HoldScheduler(AsyncScheduler):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # internal request id -> the priority to give back
-        self._held: dict[str, int] = {}
+        # internal request id -> the place to give back
+        self._held: dict[str, Place] = {}
+        self._allocate = self.kv_cache_manager.allocate_slots
+        self.kv_cache_manager.allocate_slots = self._allocate_slots
 
     def add_request(self, request: Request) -> None:
         """What was made before is output from the beginning; it is computed with the prompt, as
@@ -48,36 +64,90 @@ class HoldScheduler(AsyncScheduler):  # type: ignore[misc]
         if request is None or request.is_finished():
             return False
         if request_id not in self._held:
-            self._held[request_id] = request.priority
-            self._place(request, priority=LAST, eligible_step=NEVER)
+            place = Place(request.priority, request.next_decode_eligible_step)
+            self._held[request_id] = place
+            self._put(request, HELD)
         return True
 
     def release(self, request_id: str) -> bool:
         """Go on decoding it. False if it is not held."""
-        priority = self._held.pop(request_id, None)
+        place = self._held.pop(request_id, None)
         request = self.requests.get(request_id)
-        if priority is None or request is None:
+        if place is None or request is None:
             return False
-        self._place(request, priority=priority, eligible_step=0)
+        # Of drafts from before, an asynchronous worker no longer knows the tokens.
+        request.spec_token_ids = []
+        self._put(request, place)
         return True
 
-    def _place(self, request: Request, *, priority: int, eligible_step: int) -> None:
+    def held_shares(self) -> dict[str, float]:
+        """Of the KV cache, the share that each held request keeps. A block that several requests
+        use counts for each of them in part.
+        """
+        total = self.kv_cache_manager.block_pool.num_gpu_blocks - 1
+        return {request_id: self._blocks(request_id) / total for request_id in self._held}
+
+    def _blocks(self, request_id: str) -> float:
+        groups = self.kv_cache_manager.get_blocks(request_id).blocks
+        kept = (block for group in groups for block in group)
+        return float(sum(1 / block.ref_cnt for block in kept if not block.is_null))
+
+    def _put(self, request: Request, place: Place) -> None:
         """A waiting request leaves its heap before its key changes, and enters it again."""
         queue = next((q for q in (self.waiting, self.kv_holding_waiting) if request in q), None)
         if queue is not None:
             queue.remove_request(request)
-        request.priority = priority
-        request.next_decode_eligible_step = eligible_step
+        request.priority = place.priority
+        request.next_decode_eligible_step = place.eligible_step
         if queue is not None:
             queue.add_request(request)
 
-    def has_requests(self) -> bool:
-        """False when nothing but held requests is left: the engine's loop would spin on them. A
+    def schedule(self, *args: Any, **kwargs: Any) -> Any:
+        """A full batch makes no room for a waiting request, even if most of it is held."""
+        waiting = self._may_start() if self._held else 0
+        slots = len(self.running) + self.num_waiting_for_streaming_input
+        for _ in range(min(waiting, slots + waiting - self.max_num_active_reqs)):
+            self._preempt_held()
+        return super().schedule(*args, **kwargs)
+
+    def _may_start(self) -> int:
+        """How many wait for nothing but room."""
+        return sum(
+            request.request_id not in self._held
+            and not self._is_blocked_waiting_status(request.status)
+            for request in (*self.waiting, *self.kv_holding_waiting)
+        )
+
+    def _allocate_slots(self, request: Request, *args: Any, **kwargs: Any) -> Any:
+        """vLLM preempts for a running request alone; a waiting one would wait for blocks of held
+        requests for as long as they are held.
+        """
+        blocks = self._allocate(request, *args, **kwargs)
+        while blocks is None and request.status != RequestStatus.RUNNING and self._preempt_held():
+            blocks = self._allocate(request, *args, **kwargs)
+        return blocks
+
+    def _preempt_held(self) -> bool:
+        """Take the newest of the held out of the batch, to be computed anew once it is released.
+        False if none can be.
+        """
+        held = [
+            request
+            for request in self.running
+            if request.request_id in self._held and self._request_blocks_can_be_freed(request)
+        ]
+        if not held:
+            return False
+        newest = max(held, key=lambda request: request.arrival_time)
+        self.running.remove(newest)
+        self._preempt_request(newest, time.monotonic(), drop_stale_output=self.requires_kv_delivery)
+        return True
+
+    def get_num_unfinished_requests(self) -> int:
+        """Without the held: the engine's loop would spin on them when nothing else is left. A
         release wakes it, since it comes as a message.
         """
-        if self._held and self.get_num_unfinished_requests() <= len(self._held):
-            return bool(self.has_finished_requests())
-        return bool(super().has_requests())
+        return max(0, int(super().get_num_unfinished_requests()) - len(self._held))
 
     def finish_requests(
         self, request_ids: str | Iterable[str] | None, finished_status: RequestStatus
@@ -110,6 +180,11 @@ def _release(core: EngineCore, request_id: str) -> bool:
     return bool(core.scheduler.release(request_id))
 
 
+def _held_shares(core: EngineCore) -> dict[str, float]:
+    return dict(core.scheduler.held_shares())
+
+
 # EngineCore looks its utilities up by name on itself, in its own process.
 EngineCore.nehir_hold = _hold
 EngineCore.nehir_release = _release
+EngineCore.nehir_held_shares = _held_shares
