@@ -13,6 +13,7 @@ from django.conf import settings
 from inference import leases, redis_keys, registry, replica_history
 from inference.host.pace import Pace
 from inference.messages import ReplicaRecord
+from inference.services import replicas
 from kernel.clock import Clock
 from kernel.redis import OUTAGE, Client
 
@@ -82,6 +83,8 @@ class Presence:
         rate = self._pace.span_ended(output_tokens, now=now)
         if began or rate is not None:
             await replica_history.note(self._redis, self.record, now_s=self._now_s, rate=rate)
+        if began and state == "ready":
+            await replicas.forget_followed(self._redis, self.record)
         return lapsed
 
     @property

@@ -45,6 +45,18 @@ async def replicas(redis: Client) -> list[ReplicaView]:
     return sorted(views, key=_order)
 
 
+async def forget_followed(redis: Client, record: ReplicaRecord) -> None:
+    """Forget the lost ones whose place this one has taken: they stay forgotten when it leaves."""
+    others = [each for each in await replica_history.seen(redis) if _followed(each, [record])]
+    names = {each.record.incarnation for each in others} - {record.incarnation}
+    # In a restart the one before it is still there.
+    if gone := await registry.lost(redis, names):
+        pipeline = redis.pipeline(transaction=False)
+        for name in gone:
+            replica_history.forget(pipeline, name)
+        await pipeline.execute()
+
+
 async def queues(redis: Client) -> list[tuple[str, QueueView]]:
     """Every release that something waits for, by name, with what waits."""
     releases = await database(_releases)

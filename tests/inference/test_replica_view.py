@@ -112,6 +112,21 @@ async def test_a_presence_tells_since_when_and_how_fast(redis: Client) -> None:
     assert found.rates == [20.0]
 
 
+async def test_a_lost_one_stays_forgotten_when_its_follower_leaves(redis: Client) -> None:
+    clock = StoppedClock()
+    await there(redis, record("inc_a"))
+    await registry.lose(redis, "inc_a")
+    await there(redis, record("inc_b", "engine-other"))
+    await registry.lose(redis, "inc_b")
+    await there(redis, record("inc_c", "engine@2"))
+    clock.advance(10)
+    follower = msgspec.structs.replace(record("inc_d"), state="loading")
+    await Presence(redis, follower, clock).renew(state="ready", output_tokens=1)
+    await registry.leave(redis, "inc_d")
+    # The other place is free, and the one before it in a restart is still there.
+    assert await states(redis) == {"inc_b": "lost", "inc_c": "ready"}
+
+
 async def test_the_queue_by_tenant(redis: Client) -> None:
     asked = [request(tenant) for tenant in ("ten_b", "ten_a", "ten_b", "ten_b")]
     for each in asked:
