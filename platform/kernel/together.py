@@ -42,15 +42,22 @@ class Together:
             self._working = None
 
     async def _exchange(self, batch: list[tuple[tuple[Any, ...], asyncio.Future[Any]]]) -> None:
-        pipeline = self._redis.pipeline(transaction=False)
-        for command, _ in batch:
-            pipeline.execute_command(*command)
         try:
-            replies = await pipeline.execute(raise_on_error=False)
+            replies = await self._replies([command for command, _ in batch])
         except Exception as error:  # noqa: BLE001 - each sender gets it
             replies = [error] * len(batch)
         for (_, reply), value in zip(batch, replies, strict=True):
             conclude(reply, value)
+
+    async def _replies(self, commands: list[tuple[Any, ...]]) -> list[Any]:
+        if len(commands) == 1:
+            # At half the cost of a pipeline, when nothing else is going on.
+            return [await self._redis.execute_command(*commands[0])]
+        pipeline = self._redis.pipeline(transaction=False)
+        for command in commands:
+            pipeline.execute_command(*command)
+        replies: list[Any] = await pipeline.execute(raise_on_error=False)
+        return replies
 
 
 _of_client: WeakKeyDictionary[Client, Together] = WeakKeyDictionary()

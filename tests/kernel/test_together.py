@@ -20,15 +20,22 @@ class Counting:
         self.trips: list[int] = []
         self.away = away
 
+    async def execute_command(self, *command: Any) -> Any:
+        self._count(1)
+        return await self._redis.execute_command(*command)
+
+    def _count(self, commands: int) -> None:
+        self.trips.append(commands)
+        if self.away:
+            self.away -= 1
+            raise RedisAway("gone")
+
     def pipeline(self, *, transaction: bool) -> Any:
         pipeline = self._redis.pipeline(transaction=transaction)
         execute = pipeline.execute
 
         async def counted(**options: Any) -> Any:
-            self.trips.append(len(pipeline.command_stack))
-            if self.away:
-                self.away -= 1
-                raise RedisAway("gone")
+            self._count(len(pipeline.command_stack))
             return await execute(**options)
 
         pipeline.execute = counted
