@@ -98,7 +98,11 @@ class Answer:
     async def __aiter__(self) -> AsyncGenerator[Frame | None, None]:
         admitted, behind = self.admitted, self._after[0]
         log = relay().follow(
-            admitted.tenant_id, admitted.generation_id, reader=self._reader, after=self._after
+            admitted.tenant_id,
+            admitted.generation_id,
+            reader=self._reader,
+            after=self._after,
+            waits=admitted.new,
         )
         async with contextlib.aclosing(log):
             async for entries in log:

@@ -63,6 +63,7 @@ def _admitted(admission: Admission) -> Admitted:
         created_at=admission.now,
         high_water_tokens=admission.request.high_water_tokens,
         detached=admission.request.detached,
+        new=True,
     )
 
 
