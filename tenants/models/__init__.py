@@ -10,6 +10,7 @@ from tenants.models.audit_record import (
     Decision,
 )
 from tenants.models.membership import Membership, Role
+from tenants.models.platform_grant import PlatformGrant, PlatformRole
 from tenants.models.priority import Priority
 from tenants.models.service_account import ServiceAccount
 from tenants.models.tenant import Tenant
@@ -23,6 +24,8 @@ __all__ = [
     "AuditRecord",
     "Decision",
     "Membership",
+    "PlatformGrant",
+    "PlatformRole",
     "Priority",
     "Role",
     "ServiceAccount",
