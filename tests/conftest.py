@@ -19,7 +19,7 @@ from tests.ground.stack import Stack
 from tests.ground.stores import Stores
 from tests.ground.valkey import Valkey
 
-pytest_plugins = ["tests.ground.installs"]
+pytest_plugins = ["tests.ground.installs", "tests.ground.flushing"]
 
 # Whatever touches the database runs on SQLite and, selected by this mark, on PostgreSQL.
 DATABASE_FIXTURES = {"db", "transactional_db", "stores", "stack", "own_stack"}

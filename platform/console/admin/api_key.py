@@ -19,6 +19,7 @@ from unfold.enums import ActionVariant
 from console.pages import ScopedForm, TenantAdmin
 from console.scope import actor_of
 from tenants.models import ApiKey
+from tenants.permissions import Action
 from tenants.services.keys import issue_key, revoke_key
 
 STATUSES = {"active": _("Active"), "expired": _("Expired"), "revoked": _("Revoked")}
@@ -56,6 +57,7 @@ class StatusFilter(admin.SimpleListFilter):
 class ApiKeyPages(TenantAdmin):
     """Issued and revoked, never edited and never deleted: what a key did stays answerable."""
 
+    sees, manages = Action.KEY_VIEW, Action.KEY_MANAGE
     can_add = True
     chooses_tenant = False
     list_display = (
@@ -168,7 +170,7 @@ class ApiKeyPages(TenantAdmin):
     # -- Revoking
 
     def has_revoke_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self._allowed(request, None)
+        return self._may(request, self.manages)
 
     @admin.action(description=_("Revoke selected keys"), permissions=["revoke"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 from django.contrib import admin
 
-from console.pages import OperatorAdmin
+from console.pages import PlatformAdmin
 from inference.models import Route
+from tenants.permissions import Action
 
 
 @admin.register(Route)
-class RoutePages(OperatorAdmin):
+class RoutePages(PlatformAdmin):
+    sees, manages = Action.ROUTE_VIEW, Action.ROUTE_MANAGE
     list_display = ("name", "release", "is_active", "created_at")
     list_filter = ("is_active",)
     list_select_related = ("release",)
