@@ -22,7 +22,7 @@ from inference.pipeline.admission import Admitted
 from inference.services import generations
 from inference.token_log import BEGINNING, LogEntry, Position
 from kernel.clock import Clock
-from kernel.errors import EngineLost, GenerationFailed, PlatformError, Unavailable
+from kernel.errors import EngineLost, GenerationFailed, GrammarFailed, PlatformError, Unavailable
 from kernel.redis import OUTAGE
 from streaming import metrics
 from streaming.draining import NO_DRAIN, Drain
@@ -180,6 +180,8 @@ async def _cancel(admitted: Admitted, clock: Clock) -> None:
 
 def as_error(failed: Failed) -> PlatformError:
     """The error that a reader of a failed answer gets."""
+    if failed.code == GrammarFailed.code:
+        return GrammarFailed(failed.message, param="response_format")
     kind = {"engine_lost": EngineLost, "generation_failed": GenerationFailed}.get(
         failed.code, Unavailable
     )

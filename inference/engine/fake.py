@@ -17,6 +17,7 @@ from inference.engine.protocol import (
     EngineRequest,
     FinishReason,
     Load,
+    Unsupported,
 )
 
 WORDS = [
@@ -121,6 +122,8 @@ class FakeEngine:
     async def restore(
         self, request: EngineRequest, output_token_ids: list[int], text: str
     ) -> AsyncGenerator[Delta, None]:
+        if request.sampling.json_schema is not None:
+            raise Unsupported("Words can't be kept to a schema.")
         running = self._running[request.generation_id] = _Running(
             len(request.prompt_token_ids) + len(output_token_ids)
         )

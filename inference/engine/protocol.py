@@ -22,6 +22,12 @@ class EngineError(Exception):
     """
 
 
+class GrammarFailed(EngineError):
+    """What the answer has to be a value of can't be compiled, or has become too complex while the
+    answer was made.
+    """
+
+
 class EngineDead(EngineError):
     """The engine as a whole has failed; nothing more will come from it."""
 
@@ -34,7 +40,7 @@ class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
     """How to choose tokens. Ranges are checked at admission, in OpenAI's terms.
 
     max_tokens: most tokens to make, at least 1; min_tokens: fewest, before which nothing ends it
-    json_schema: as JSON text; the answer is a value of it
+    json_schema: as JSON text, checked by `grammar`; the answer is a value of it
     stop: up to four strings that end the answer and are not part of it
     """
 
@@ -83,11 +89,13 @@ class Capabilities:
     """hold: can pause one request and keep its state
     restore: can go on from output tokens made elsewhere
     restores_exactly: and then makes the very tokens that would have come undisturbed
+    grammar: can keep an answer to a JSON schema
     """
 
     hold: bool
     restore: bool
     restores_exactly: bool = True
+    grammar: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +125,8 @@ class Engine(Protocol):
         """The deltas of one generation, the last with a finish reason. Closing the generator aborts
         the request.
 
-        Raises EngineError for this request, EngineDead for the engine.
+        Raises EngineError for this request, GrammarFailed for its schema, Unsupported without the
+        capability for that, EngineDead for the engine.
         """
         ...
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Iterable
 
 from django.conf import settings
 
-from inference.engine.protocol import Delta, Engine, EngineDead, EngineError
+from inference.engine.protocol import Delta, Engine, EngineDead, EngineError, GrammarFailed
 from inference.host.credit import Credit
 from inference.host.holding import beyond_limits
 from inference.host.run import Run
@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 WATCH_S = 1.0
 # How long taking everything out of the engine may take at a drain's end.
 SUSPEND_S = 10.0
+FAILED = "The engine could not complete the answer."
+GRAMMAR_FAILED = "The answer can't be kept to this schema: it is too complex for the engine."
 
 
 class Runner:
@@ -253,13 +255,11 @@ class Runner:
                 self._dead.set_exception(error)
             return _broken_off(run, "engine_lost")
         except EngineError as error:
-            log.error("%s failed in the engine: %s", run.id, error)
+            return _failed(run, error)
         except Exception:
             # An adapter's bug ends the one answer that met it, and leaves no reader waiting.
             log.exception("%s failed.", run.id)
-        return run.failed(
-            "generation_failed", "The engine could not complete the answer.", retryable=False
-        )
+            return run.failed("generation_failed", FAILED, retryable=False)
 
     async def _stream(self, run: Run) -> Suspended | Final:
         run.cancelled |= run.id in self._cancelled_early
@@ -314,3 +314,11 @@ def _broken_off(run: Run, why: SuspendReason) -> Suspended | Final:
     if why == "engine_lost" and not takeover.may_go_on(run.request):
         return run.failed("engine_lost", takeover.ENGINE_LOST, retryable=True)
     return run.suspended(why)
+
+
+def _failed(run: Run, error: EngineError) -> Final:
+    """The engine gave this one up; others go on."""
+    log.error("%s failed in the engine: %s", run.id, error)
+    if isinstance(error, GrammarFailed):
+        return run.failed("grammar_failed", GRAMMAR_FAILED, retryable=False)
+    return run.failed("generation_failed", FAILED, retryable=False)

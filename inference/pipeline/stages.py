@@ -11,6 +11,7 @@ import msgspec
 from django.conf import settings
 
 from inference import queue
+from inference.engine import grammar
 from inference.engine.chat_template import Message, TemplateRefused
 from inference.engine.protocol import EngineRequest, Sampling
 from inference.engine.tokenizer import FakePromptRenderer, ModelPromptRenderer, PromptRenderer
@@ -41,6 +42,8 @@ Stage = Callable[[Admission], Awaitable[None]]
 MAX_CHARACTERS_PER_TOKEN = 16
 
 
+# Compiling a schema of so many characters takes the event loop two milliseconds at most.
+CHECKED_AT_ONCE = 1_000
 # Tokenizing runs at about 1 MB/s: this many characters take the event loop two milliseconds.
 RENDERED_AT_ONCE = 2_000
 # Releases are immutable, so what renders their prompts is too.
@@ -55,6 +58,26 @@ async def check_priority(admission: Admission) -> None:
 
 async def resolve_route(admission: Admission) -> None:
     admission.target = await catalog.target(admission.model)
+
+
+async def check_schema(admission: Admission) -> None:
+    """What the answer has to be a value of compiles, and the model's engine can keep it to that."""
+    schema, target = admission.sampling.json_schema, _target(admission)
+    if schema is None:
+        return
+    if target.engine == EngineKind.FAKE:
+        raise BadRequest(
+            f"The model {target.name!r} can't keep its answers to a format.",
+            param="response_format",
+            code="unsupported_value",
+        )
+    try:
+        if len(schema) <= CHECKED_AT_ONCE:
+            grammar.check(schema)
+        else:
+            await asyncio.to_thread(grammar.check, schema)
+    except grammar.GrammarRefused as error:
+        raise BadRequest(str(error), param="response_format", code="invalid_schema") from error
 
 
 async def render_prompt(admission: Admission) -> None:
@@ -201,6 +224,7 @@ async def _undo_record(admission: Admission, error: PlatformError) -> None:
 STAGES: tuple[Stage, ...] = (
     check_priority,
     resolve_route,
+    check_schema,
     render_prompt,
     limit_tokens,
     record,

@@ -2,7 +2,8 @@
 
 PlatformError
 ├── BadRequest (400)
-│   └── ContextLengthExceeded (400)
+│   ├── ContextLengthExceeded (400)
+│   └── GrammarFailed (400)
 ├── Unauthenticated (401)
 ├── PermissionDenied (403)
 ├── NotFound (404)
@@ -62,6 +63,12 @@ class BadRequest(PlatformError):
 
 class ContextLengthExceeded(BadRequest):
     code = "context_length_exceeded"
+
+
+class GrammarFailed(BadRequest):
+    """The answer could not be kept to the schema that was asked for."""
+
+    code = "grammar_failed"
 
 
 class Unauthenticated(PlatformError):

@@ -9,6 +9,7 @@ import msgspec
 from django.http import HttpRequest
 from msgspec import Meta, Struct
 
+from inference.engine import grammar
 from inference.engine.chat_template import Message
 from inference.engine.protocol import Sampling
 from kernel.errors import BadRequest
@@ -24,7 +25,6 @@ NOT_OFFERED: dict[str, tuple[Any, ...]] = {
     "tool_choice": (None, "none", "auto"),
     "functions": (None, []),
     "function_call": (None, "none", "auto"),
-    "response_format": (None, {"type": "text"}),
     "logprobs": (None, False),
     "top_logprobs": (None, 0),
     "logit_bias": (None, {}),
@@ -68,6 +68,37 @@ class StreamOptions(Struct, frozen=True):
     high_water_tokens: Annotated[int, Meta(ge=1, le=10_000_000)] | None = None
 
 
+class JsonSchema(Struct, frozen=True):
+    """strict has no effect: every answer is kept to its schema."""
+
+    name: Annotated[str, Meta(pattern="^[a-zA-Z0-9_-]{1,64}$")]
+    schema: dict[str, Any]
+    description: str | None = None
+    strict: bool | None = None
+
+
+class ResponseFormat(Struct, frozen=True):
+    """json_schema: of that type alone"""
+
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: JsonSchema | None = None
+
+    def schema(self) -> str | None:
+        """What the answer has to be a value of, as JSON text. Raises BadRequest."""
+        if self.type == "text":
+            return None
+        if self.type == "json_object":
+            return grammar.ANY_OBJECT
+        if self.json_schema is None:
+            raise BadRequest(
+                "This type needs response_format.json_schema.", param="response_format.json_schema"
+            )
+        try:
+            return grammar.encoded(self.json_schema.schema)
+        except grammar.GrammarRefused as error:
+            raise BadRequest(str(error), param="response_format", code="invalid_schema") from error
+
+
 class ChatCompletionRequest(Struct, frozen=True):
     """The fields that Nehir acts on; NOT_OFFERED lists those that it refuses, others have no
     effect.
@@ -87,6 +118,7 @@ class ChatCompletionRequest(Struct, frozen=True):
     seed: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None = None
     stop: str | Annotated[list[Text], Meta(max_length=4)] | None = None
     service_tier: Literal["auto", "default", "flex", "priority"] | None = None
+    response_format: ResponseFormat | None = None
 
     @property
     def priority(self) -> PriorityClass | None:
@@ -99,7 +131,11 @@ class ChatCompletionRequest(Struct, frozen=True):
         return self.max_completion_tokens or self.max_tokens
 
     def sampling(self) -> Sampling:
-        """How to sample; `max_tokens` is settled at admission."""
+        """How to sample; `max_tokens` is settled at admission. Raises BadRequest."""
+        schema = self.response_format.schema() if self.response_format else None
+        if schema is not None and self.min_tokens:
+            # Where the value ends, the schema allows the end alone, and min_tokens forbids it.
+            raise BadRequest("min_tokens can't be had with a JSON answer.", param="min_tokens")
         return Sampling(
             max_tokens=self.answer_tokens or 1,
             min_tokens=self.min_tokens or 0,
@@ -109,6 +145,7 @@ class ChatCompletionRequest(Struct, frozen=True):
             frequency_penalty=self.frequency_penalty or 0.0,
             seed=self.seed,
             stop=_stop(self.stop),
+            json_schema=schema,
         )
 
     def template_messages(self) -> list[Message]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -8,11 +9,12 @@ from pytest_django.fixtures import Settings
 from redis.exceptions import ConnectionError as RedisAway
 
 from inference import queue, redis_keys, registry
-from inference.engine.protocol import Sampling
+from inference.engine.fake import FakeEngine
+from inference.engine.protocol import EngineRequest, Sampling, Unsupported
 from inference.messages import QueuedRequest, ReplicaRecord
-from inference.models import Generation, Route, State
+from inference.models import EngineKind, Generation, Route, State
 from inference.pipeline.admission import Admission
-from inference.services import catalog, estimates, generations
+from inference.services import catalog, estimates, generations, replays
 from kernel.database import database
 from kernel.errors import (
     BadRequest,
@@ -97,6 +99,8 @@ async def test_an_answer_gets_what_was_asked_the_default_or_what_is_left(
             "min_tokens",
         ),
         (asking(messages=[]), BadRequest, "messages"),
+        # The fake engine can't.
+        (asking(sampling=Sampling(1, json_schema="{}")), BadRequest, "response_format"),
     ],
 )
 async def test_what_is_refused_leaves_nothing_behind(
@@ -108,6 +112,47 @@ async def test_what_is_refused_leaves_nothing_behind(
     assert refused.value.param == param
     assert await database(every_generation) == []
     assert await redis.keys("*") == []
+
+
+@pytest.mark.parametrize("padding", [0, 2_000])
+async def test_a_schema_that_does_not_compile_never_gets_to_an_engine(
+    redis: Client, records: Records, padding: int
+) -> None:
+    """Short ones are compiled at once, long ones in a thread."""
+    await database(served_by_vllm, records)
+    schema = {"pattern": "((", "type": "string", "description": "x" * padding}
+    with pytest.raises(BadRequest) as refused:
+        await generations.admit(asking(sampling=Sampling(1, json_schema=json.dumps(schema))), CLOCK)
+    assert (refused.value.code, refused.value.param) == ("invalid_schema", "response_format")
+    assert "unclosed group" in refused.value.message
+    assert await database(every_generation) == []
+    assert await redis.keys("*") == []
+
+
+def served_by_vllm(records: Records) -> None:
+    release = records.route.release
+    release.engine = EngineKind.VLLM
+    release.save()
+    catalog.forget()
+
+
+def test_another_schema_is_another_request() -> None:
+    """Where a route answers what can only have one answer with the one that it had."""
+    digests = {
+        replays.by_content("rel_a", EngineRequest("gen_a", [1], how, cache_salt="ten_a")).key_digest
+        for how in (Sampling(1), Sampling(1, json_schema="{}"), Sampling(1, json_schema="true"))
+    }
+    assert len(digests) == 3
+
+
+async def test_the_engines_that_are_asked_for_no_schema_are_those_that_say_so(
+    redis: Client,
+) -> None:
+    engine = FakeEngine(ttft_s=0, itl_s=0)
+    assert not engine.capabilities.grammar
+    request = EngineRequest("gen_a", [1], Sampling(1, json_schema="{}"), cache_salt="ten_a")
+    with pytest.raises(Unsupported):
+        await anext(engine.submit(request))
 
 
 async def test_a_route_that_was_switched_off_is_unknown(redis: Client, records: Records) -> None:

@@ -18,6 +18,8 @@ REFUSED: list[tuple[str, Any]] = [
     ("worker_extension_cls", "another.Extension"),
     ("scheduling_policy", "fcfs"),
     ("enable_lora", True),
+    ("structured_outputs_config", {"backend": "xgrammar"}),
+    ("structured_outputs_config", "guidance"),
 ]
 
 
@@ -47,6 +49,8 @@ def test_each_row_has_its_case() -> None:
         {"enable_prefix_caching": False, "enable_chunked_prefill": False},
         {"scheduling_policy": "priority", "enable_lora": False},
         {"tensor_parallel_size": 8, "pipeline_parallel_size": 2, "data_parallel_size": 2},
+        {"structured_outputs_config": {"enable_in_reasoning": True}},
+        {"structured_outputs_config": {"backend": "guidance"}},
         {"speculative_config": {"method": "ngram", "num_speculative_tokens": 3}},
     ],
 )

@@ -10,7 +10,14 @@ from pytest_django.fixtures import Settings
 
 from inference import queue, redis_keys, token_log
 from inference.engine.fake import FakeEngine, word
-from inference.engine.protocol import Delta, EngineDead, EngineError, EngineRequest, Load
+from inference.engine.protocol import (
+    Delta,
+    EngineDead,
+    EngineError,
+    EngineRequest,
+    GrammarFailed,
+    Load,
+)
 from inference.host.runner import Runner
 from inference.host.settler import Settler
 from inference.host.writer import LogWriter
@@ -20,6 +27,7 @@ from inference.services import takeover
 from inference.token_log import Content
 from kernel.database import database
 from kernel.redis import Client
+from streaming.answer import as_error
 from tests.inference.making import Records, StoppedClock, entries, leased, request
 
 
@@ -262,6 +270,17 @@ async def test_a_request_that_fails_ends_alone_and_keeps_the_details_from_users(
     assert (last.code, last.seq, last.retryable) == ("generation_failed", 1, False)
     assert "secret" not in last.message
     assert (found.state, found.output_tokens) == ("failed", 1)
+
+
+async def test_an_answer_that_its_grammar_fails_says_so(redis: Client, records: Records) -> None:
+    async with bench(redis, records, Faulty(GrammarFailed("too many states"))) as at:
+        asked = await at.start()
+        await at.ended(asked)
+        last = (await entries(redis, asked))[-1]
+    assert isinstance(last, Failed)
+    assert (last.code, last.retryable) == ("grammar_failed", False)
+    error = as_error(last)
+    assert (error.http_status, error.param) == (400, "response_format")
 
 
 async def test_fenced_off_it_stops_the_engine_and_writes_nothing(

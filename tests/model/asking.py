@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
+import jsonschema
 import openai
 
 from inference.weights import bundled
@@ -31,6 +33,13 @@ class Heard:
     @property
     def text(self) -> str:
         return "".join(self.pieces)
+
+
+def valid(text: str | None, schema: dict[str, Any]) -> Any:
+    """The value that the text is, which the schema allows."""
+    found = json.loads(text or "")
+    jsonschema.validate(found, schema, jsonschema.Draft202012Validator)
+    return found
 
 
 def ask(client: openai.OpenAI, *messages: dict[str, str], **options: Any) -> Any:

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import json
 import threading
+from typing import Any
 
 import httpx
 import pytest
 
 from tests.ground.install import LOAD_S, Install
 from tests.ground.processes import wait_until
-from tests.model.asking import ask, user
+from tests.model.asking import ask, user, valid
 
 pytestmark = [pytest.mark.model, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -22,23 +23,51 @@ QUESTIONS = (
     "Explain at length why it rains.",
     "Describe a town by the sea in detail.",
 )
+RIVER = "Describe the river Danube and its towns as JSON."
+# Long enough to be killed in its middle.
+LONG = {
+    "type": "object",
+    "properties": {
+        "towns": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string", "maxLength": 12},
+                    "people": {"type": "integer", "minimum": 1, "maximum": 99999},
+                },
+                "required": ["name", "people"],
+                "additionalProperties": False,
+            },
+            "minItems": 3,
+            "maxItems": 4,
+        },
+    },
+    "required": ["towns"],
+    "additionalProperties": False,
+}
+BY_SCHEMA: dict[str, Any] = {
+    "response_format": {"type": "json_schema", "json_schema": {"name": "river", "schema": LONG}},
+    "max_tokens": 200,
+}
 FLOAT32 = "UPDATE inference_release SET engine_arguments = ? WHERE engine = ?"
 
 
 class Streamed(threading.Thread):
     """An answer that is read as it comes, in a thread of its own."""
 
-    def __init__(self, install: Install, question: str) -> None:
+    def __init__(self, install: Install, question: str, **options: Any) -> None:
         super().__init__(daemon=True)
         self._install = install
         self._question = question
+        self._options = {"max_tokens": TOKENS} | options
         self.text = ""
         self.id = ""
         self.failure: Exception | None = None
         self.start()
 
     def run(self) -> None:
-        stream = ask(self._install.openai(), user(self._question), max_tokens=TOKENS, stream=True)
+        stream = ask(self._install.openai(), user(self._question), stream=True, **self._options)
         try:
             for chunk in stream:
                 self.id = chunk.id
@@ -76,6 +105,15 @@ def test_an_engine_core_that_is_killed_is_replaced_and_its_answers_go_on(
     stream.whole()
     (known,) = model_install.replicas()
     assert known.incarnation != lost.incarnation
+
+
+def test_an_answer_by_a_schema_goes_on_by_it(model_install: Install) -> None:
+    undisturbed = Streamed(model_install, RIVER, **BY_SCHEMA).whole()
+    valid(undisturbed, LONG)
+    stream = Streamed(model_install, RIVER, **BY_SCHEMA)
+    stream.has(len(undisturbed) // 2)
+    model_install.engine_host().kill()
+    assert stream.whole() == undisturbed
 
 
 def test_greedy_answers_are_the_same_whenever_their_host_is_killed(model_install: Install) -> None:

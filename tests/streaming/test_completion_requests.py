@@ -10,13 +10,21 @@ import pytest
 
 from kernel.errors import BadRequest
 from streaming.openai import requests
+from tests.environment import ROOT
 
 SAY = [{"role": "user", "content": "hi"}]
+SCHEMA = {"type": "object", "properties": {"z": {"type": "string"}, "a": {"type": "null"}}}
 HUGE = "9" * 5000
 
 
 def body(**fields: Any) -> bytes:
     return json.dumps({"model": "fake", "messages": SAY} | fields).encode()
+
+
+def by_schema(min_tokens: int = 0, **fields: Any) -> bytes:
+    named = {"name": "river", "schema": SCHEMA} | fields
+    asked = {"type": "json_schema", "json_schema": named}
+    return body(response_format=asked, min_tokens=min_tokens)
 
 
 def with_raw(field: str, value: str) -> bytes:
@@ -88,6 +96,15 @@ def test_what_is_not_json(raw: bytes) -> None:
         (body(stop=["a"] * 5), "stop"),
         (body(stop=[""]), "stop[0]"),
         (body(stop="x" * 257), "stop"),
+        (body(response_format="json"), "response_format"),
+        (body(response_format={}), "response_format.type"),
+        (body(response_format={"type": "grammar"}), "response_format.type"),
+        (body(response_format={"type": "json_schema"}), "response_format.json_schema"),
+        (by_schema(schema="{}"), "response_format.json_schema.schema"),
+        (by_schema(name="two words"), "response_format.json_schema.name"),
+        (by_schema(name="x" * 65), "response_format.json_schema.name"),
+        (by_schema(strict="yes"), "response_format.json_schema.strict"),
+        (by_schema(min_tokens=5), "min_tokens"),
     ],
 )
 def test_what_has_the_wrong_form_names_the_field(raw: bytes, param: str | None) -> None:
@@ -104,7 +121,6 @@ def test_what_has_the_wrong_form_names_the_field(raw: bytes, param: str | None) 
         ("tools", [{"type": "function"}]),
         ("tool_choice", "required"),
         ("functions", [{}]),
-        ("response_format", {"type": "json_object"}),
         ("logprobs", True),
         ("top_logprobs", 3),
         ("logit_bias", {"5": 1}),
@@ -128,6 +144,26 @@ def test_values_that_mean_not_used_are_taken() -> None:
     for name, unused in requests.NOT_OFFERED.items():
         for value in unused:
             checked(body(**{name: value}))
+
+
+def test_a_schema_reaches_the_engine_as_it_was_written() -> None:
+    """Its order of properties is the answer's."""
+    for strict in (True, False, None):
+        schema = checked(by_schema(strict=strict, description="a river")).sampling().json_schema
+        assert schema == json.dumps(SCHEMA, separators=(",", ":"))
+
+
+def test_json_without_a_schema_is_any_object() -> None:
+    asked = checked(body(response_format={"type": "json_object"}))
+    assert asked.sampling().json_schema == '{"type":"object"}'
+    for free in (None, {"type": "text"}):
+        assert checked(body(response_format=free)).sampling().json_schema is None
+
+
+def test_a_schema_that_is_too_large_is_refused_unread() -> None:
+    with pytest.raises(BadRequest) as refused:
+        checked(by_schema(schema={"enum": ["x" * 70_000]}))
+    assert (refused.value.code, refused.value.param) == ("invalid_schema", "response_format")
 
 
 def test_content_of_other_types_than_text_is_refused() -> None:
@@ -199,6 +235,30 @@ def test_nothing_of_vllms_own_reaches_an_engine() -> None:
     assert asked == checked(body())
     assert asked.sampling() == checked(body()).sampling()
     assert b"own-" not in msgspec.msgpack.encode((asked, asked.sampling()))
+
+
+NO_EFFECT = {
+    "user": "ada",
+    "safety_identifier": "ada",
+    "metadata": {"case": "7"},
+    "store": True,
+    "prompt_cache_key": "shared",
+    "prompt_cache_retention": "24h",
+    "parallel_tool_calls": True,
+    "reasoning_effort": "high",
+    "verbosity": "low",
+}
+
+
+def test_labels_and_hints_have_no_effect() -> None:
+    asked = checked(body(**NO_EFFECT))
+    assert asked == checked(body())
+
+
+def test_every_field_has_its_answer_in_the_documentation() -> None:
+    described = (ROOT / "docs" / "api.md").read_text().partition("### Response format")[0]
+    known = (*requests.ChatCompletionRequest.__struct_fields__, *requests.NOT_OFFERED, *NO_EFFECT)
+    assert [name for name in known if f"`{name}`" not in described] == []
 
 
 def test_what_is_not_said_has_openais_defaults() -> None:

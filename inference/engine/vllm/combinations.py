@@ -24,6 +24,9 @@ def _is_given(_: Any) -> bool:
     return True
 
 
+BACKEND = "guidance"
+
+
 REFUSALS = (
     Refusal("scheduler_cls", _is_given, "Nehir's own is what holds and restores single requests"),
     Refusal("worker_extension_cls", _is_given, "Nehir's own is what restores requests in workers"),
@@ -31,6 +34,12 @@ REFUSALS = (
         "scheduling_policy",
         lambda policy: policy != "priority",
         "held requests are preempted first by their priority",
+    ),
+    Refusal(
+        "structured_outputs_config",
+        lambda given: not isinstance(given, dict) or given.get("backend", BACKEND) != BACKEND,
+        f"it is an object, whose backend, if any, is {BACKEND!r}: the compiler that requests are "
+        "checked by",
     ),
     Refusal(
         "enable_lora",

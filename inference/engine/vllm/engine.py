@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 from typing import Any
 
 from vllm import SamplingParams
+from vllm.config import StructuredOutputsConfig
 from vllm.engine.arg_utils import AsyncEngineArgs
+from vllm.exceptions import VLLMValidationError
 from vllm.inputs import TokensPrompt
 from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 from vllm.v1.engine.async_llm import AsyncLLM
@@ -21,9 +24,11 @@ from inference.engine.protocol import (
     EngineError,
     EngineRequest,
     FinishReason,
+    GrammarFailed,
     Load,
     Sampling,
 )
+from inference.engine.vllm.combinations import BACKEND
 from inference.engine.vllm.detokenizing import end, prime_detokenizers
 from inference.engine.vllm.restoring import extra_args
 
@@ -55,11 +60,12 @@ class VllmEngine:
             "scheduler_cls": SCHEDULER,
             "worker_extension_cls": WORKER,
             **arguments,
+            "structured_outputs_config": _grammars(arguments),
         }
         # What a shorter type rounds depends on what else is in a step; a prompt is another step.
         in_full = self._arguments.get("dtype") == "float32"
         by_itself = not self._arguments.get("speculative_config")
-        self.capabilities = Capabilities(True, True, restores_exactly=in_full and by_itself)
+        self.capabilities = Capabilities(True, True, in_full and by_itself, grammar=True)
         self._context_tokens = context_tokens
         self._llm: AsyncLLM | None = None
         # generation id -> tokens to prefill, none once it has made one
@@ -100,20 +106,14 @@ class VllmEngine:
         self._requests[request.generation_id] = prefill
         cached = 0
         try:
-            async for output in outputs:
-                made = output.outputs[0]
-                if self._requests[request.generation_id]:
-                    self._requests[request.generation_id] = 0
-                    cached = output.num_cached_tokens or 0
-                yield Delta(
-                    made.text, tuple(made.token_ids), _finish_reason(made.finish_reason), cached
-                )
-        except EngineDeadError as error:
-            raise EngineDead(str(error)) from error
-        except EngineError:
-            raise
-        except Exception as error:
-            raise EngineError(str(error)) from error
+            with _translated(request.sampling):
+                async for output in outputs:
+                    made = output.outputs[0]
+                    if self._requests[request.generation_id]:
+                        self._requests[request.generation_id] = 0
+                        cached = output.num_cached_tokens or 0
+                    reason = _finish_reason(made.finish_reason, request.sampling)
+                    yield Delta(made.text, tuple(made.token_ids), reason, cached)
         finally:
             await outputs.aclose()
             self._requests.pop(request.generation_id, None)
@@ -169,6 +169,22 @@ class VllmEngine:
         return self._llm
 
 
+@contextlib.contextmanager
+def _translated(sampling: Sampling) -> Iterator[None]:
+    """vLLM's errors over one request as the contract's."""
+    try:
+        yield
+    except EngineDeadError as error:
+        raise EngineDead(str(error)) from error
+    except EngineError:
+        raise
+    except VLLMValidationError as error:
+        kind = EngineError if sampling.json_schema is None else GrammarFailed
+        raise kind(str(error)) from error
+    except Exception as error:
+        raise EngineError(str(error)) from error
+
+
 def _sampling_params(sampling: Sampling) -> SamplingParams:
     return SamplingParams(
         max_tokens=sampling.max_tokens,
@@ -190,10 +206,21 @@ def _grammar(sampling: Sampling) -> StructuredOutputsParams | None:
     return StructuredOutputsParams(json=sampling.json_schema)
 
 
-def _finish_reason(reason: str | None) -> FinishReason | None:
+def _grammars(arguments: dict[str, Any]) -> StructuredOutputsConfig:
+    """One compiler, the one that requests are checked by: left to itself vLLM keeps the one that
+    its first request needs. No white space between values, of which a model may make no end.
+    """
+    given = arguments.get("structured_outputs_config", {})
+    ours = {"backend": BACKEND, "disable_any_whitespace": True}
+    return StructuredOutputsConfig(**(ours | given))
+
+
+def _finish_reason(reason: str | None, sampling: Sampling) -> FinishReason | None:
     """Ours for vLLM's. Raises EngineError for its `error` and for words it may add later."""
     if reason is None:
         return None
+    if reason == "error" and sampling.json_schema is not None:
+        raise GrammarFailed("vLLM ended the request over its grammar.")
     if reason not in FINISH_REASONS:
         raise EngineError(f"vLLM ended the request with {reason!r}.")
     return FINISH_REASONS[reason]

@@ -24,6 +24,7 @@ from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.engine.core import EngineCore
 from vllm.v1.request import Request, RequestStatus
 
+from inference.engine.vllm import grammar
 from inference.engine.vllm.restoring import made
 
 NEVER = sys.maxsize
@@ -188,3 +189,4 @@ def _held_shares(core: EngineCore) -> dict[str, float]:
 EngineCore.nehir_hold = _hold
 EngineCore.nehir_release = _release
 EngineCore.nehir_held_shares = _held_shares
+grammar.fail_instead_of_ending()
