@@ -57,6 +57,18 @@ WAIT_ESTIMATES = Counter(
     "Waits that were told, by whether they were within the p90 told first.",
     ["model", "priority", "outcome"],
 )
+PREFIX_CLAIMS = Counter(
+    "nehir_prefix_claims",
+    "Generations taken by a replica that has served most of their prompt (hit), that another has"
+    " (elsewhere), that none has (miss), or too short to tell (short).",
+    ["release", "match"],
+)
+PREFIX_QUERIES = Counter(
+    "nehir_prefix_cache_queries", "Prompt tokens looked up in prefix caches.", ["release"]
+)
+PREFIX_HITS = Counter(
+    "nehir_prefix_cache_hits", "Of these, the tokens that were found there.", ["release"]
+)
 HOLDS = Counter("nehir_holds", "Times a generation was held for want of credit.", ["release"])
 TAKEN_OVER = Counter(
     "nehir_takeovers", "Generations put back into their queue after their engine was lost."

@@ -14,11 +14,13 @@ from typing import Any
 
 from django.conf import settings
 
-from inference import control, queue, registry
+from inference import claiming, control, registry
+from inference.claiming import Claimed, Left
 from inference.engine.protocol import Engine, EngineDead, EngineRequest, Sampling
 from inference.host import queue_gauges, watchdog
 from inference.host.charging import Charging
 from inference.host.lost_replicas import LostReplicas
+from inference.host.prefix_notes import PrefixNotes
 from inference.host.presence import OUTAGE_PAUSE_S, Presence, outage_logged
 from inference.host.runner import Runner
 from inference.host.settler import Settler
@@ -66,6 +68,7 @@ class EngineHost:
         self._settler = Settler(redis, incarnation, clock)
         self._runner = Runner(engine, self._writer, self._settler, clock, release_name=release_name)
         self._charging = Charging(redis, release_id, release_name)
+        self._prefixes = PrefixNotes(redis, incarnation)
         self._lost = LostReplicas(redis, clock, incarnation, self._runner.tally)
         self._on_ready = on_ready
         self._draining = asyncio.Event()
@@ -110,6 +113,7 @@ class EngineHost:
             self._lost.run,
             self._runner.watch,
             self._charging.run,
+            self._prefixes.run,
             self._show_queue,
             self._runner.engine_failed,
             self._watch_engine,
@@ -201,7 +205,7 @@ class EngineHost:
 
     async def _pull(self) -> None:
         """Take requests until it drains."""
-        release_id = self._release_id
+        release_id, incarnation = self._release_id, self._presence.incarnation
         adopt_at, at_once = 0.0, 1
         while room := await self._room():
             with outage_logged("pulling"):
@@ -209,43 +213,61 @@ class EngineHost:
                     adopt_at = now + BLOCK_S
                     await self._adopt()
                 at_once = min(at_once, room)
-                if await self._claim(at_once) == at_once:
+                taken, wait_s = await self._claim(at_once, room)
+                if taken == at_once:
                     at_once = min(2 * at_once, settings.ENGINE_QUEUE_DEPTH)
                     # Let the engine see them, so that its load counts for the next.
                     await asyncio.sleep(0)
                 else:
                     at_once = 1
-                    await queue.wait_for_arrival(self._redis, release_id, timeout_s=BLOCK_S)
+                    await claiming.wait_for_arrival(
+                        self._redis, release_id, incarnation, timeout_s=wait_s
+                    )
                 continue
             await asyncio.sleep(OUTAGE_PAUSE_S)
         with outage_logged("leaving the queue"):
-            await queue.ring(self._redis, release_id)
+            await claiming.stop_claiming(self._redis, release_id, incarnation)
 
-    async def _claim(self, at_once: int) -> int:
-        """Take up to so many in one round trip; how many there were."""
-        incarnation = self._presence.incarnation
-        claims = (queue.claim(self._redis, self._release_id, incarnation) for _ in range(at_once))
-        claiming = asyncio.gather(*claims, return_exceptions=True)
+    async def _claim(self, at_once: int, room: int) -> tuple[int, float]:
+        """Take up to so many in one round trip; how many there were, and how long to wait for more
+        where that is not all.
+        """
+        asking = asyncio.gather(
+            *(self._ask(room - nth) for nth in range(at_once)), return_exceptions=True
+        )
         try:
-            claimed = await asyncio.shield(claiming)
+            replies = await asyncio.shield(asking)
         except asyncio.CancelledError:
             # What Redis has given to this host already must not be left to its being lost.
-            self._start_claimed(await claiming)
+            self._start_claimed(await asking)
             raise
-        return self._start_claimed(claimed)
+        left = [each.wait_s for each in replies if isinstance(each, Left)]
+        return self._start_claimed(replies), min(left, default=BLOCK_S)
 
-    def _start_claimed(self, claimed: Sequence[QueuedRequest | BaseException | None]) -> int:
+    async def _ask(self, room: int) -> Claimed | Left | None:
+        return await claiming.claim_or_leave(
+            self._redis,
+            self._release_id,
+            self._presence.incarnation,
+            room=room,
+            prefixes_kept=self._prefixes.kept,
+        )
+
+    def _start_claimed(self, replies: Sequence[Claimed | Left | BaseException | None]) -> int:
         """How many there were; raises what kept others from being claimed."""
-        requests = [each for each in claimed if isinstance(each, QueuedRequest)]
-        for request in requests:
-            self._start(request)
-        for failed in claimed:
+        claimed = [each for each in replies if isinstance(each, Claimed)]
+        for each in claimed:
+            self._runner.tally.claimed(each.match)
+            self._start(each.request)
+        for failed in replies:
             if isinstance(failed, BaseException):
                 raise failed
-        return len(requests)
+        return len(claimed)
 
     def _start(self, request: QueuedRequest) -> None:
-        self._charging.add(self._runner.start(request))
+        run = self._runner.start(request)
+        self._charging.add(run)
+        self._prefixes.add(run)
 
     async def _adopt(self) -> None:
         """Run what Redis has given to this host in a reply that got lost, as in a stall of Redis.

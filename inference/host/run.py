@@ -26,6 +26,7 @@ from inference.messages import (
 class Run:
     """taken_at: when the host took it, in seconds of its monotonic clock
     in_engine: the engine has been asked for it
+    decoding: the engine has given something
     held_at: when it was last held, by the same clock
     dropped: another has it
     charged: how many of its tokens its tenant is charged for
@@ -43,6 +44,7 @@ class Run:
     suspending: SuspendReason | None = None
     ending: bool = False
     in_engine: bool = False
+    decoding: bool = False
     held_at: float = 0.0
     dropped: bool = False
     go_on: asyncio.Event = field(default_factory=asyncio.Event)

@@ -305,6 +305,9 @@ class Runner:
 
     def _take(self, run: Run, delta: Delta) -> None:
         self.tally.took(delta)
+        if not run.decoding:
+            run.decoding = True
+            self.tally.prefilled(run.prompt_tokens, delta.cached_tokens)
         run.cached_tokens = run.cached_tokens or delta.cached_tokens
         self._writer.add(run.tail, delta)
 

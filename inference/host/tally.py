@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from inference import metrics
+from inference.claiming import Match
 from inference.engine.protocol import Delta
 from inference.messages import Failed, Final, QueuedRequest, Suspended
 
@@ -32,6 +33,13 @@ class Tally:
             return
         waited_s = max(0.0, now_s - request.admitted_at)
         metrics.QUEUE_TIME.labels(self._release, request.priority_class).observe(waited_s)
+
+    def claimed(self, match: Match) -> None:
+        metrics.PREFIX_CLAIMS.labels(self._release, match).inc()
+
+    def prefilled(self, prompt_tokens: int, cached_tokens: int) -> None:
+        metrics.PREFIX_QUERIES.labels(self._release).inc(prompt_tokens)
+        metrics.PREFIX_HITS.labels(self._release).inc(cached_tokens)
 
     def took(self, delta: Delta) -> None:
         self.deltas += 1

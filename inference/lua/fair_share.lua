@@ -11,12 +11,19 @@ local CLASSES = {'interactive', 'standard', 'batch'}
 local IDLE_US = 600 * 1000000
 local IDLE_AT_ONCE = 16
 local KEPT_S = 86400
+local BELL_MOST = 64
 
 -- An injected moment, or the server's own clock.
 local function moment(given)
   if given ~= '' then return tonumber(given) end
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
+end
+
+-- Wake whoever waits for this bell, so often at most.
+local function ring(bell, most)
+  redis.call('LPUSH', bell, '1')
+  redis.call('LTRIM', bell, 0, most - 1)
 end
 
 local function key(share, class, what) return share .. ':' .. class .. ':' .. what end

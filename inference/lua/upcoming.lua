@@ -3,6 +3,8 @@
 local function take_out(queue, tenants, sizes, share, class, tenant, id)
   if not leave(queue, share, class, tenant, id) then return false end
   redis.call('HDEL', sizes, id)
+  redis.call('HDEL', share .. ':prefixes', id)
+  redis.call('HDEL', share .. ':left', id)
   if redis.call('HINCRBY', tenants, tenant, -1) <= 0 then redis.call('HDEL', tenants, tenant) end
   return true
 end

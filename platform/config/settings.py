@@ -239,6 +239,12 @@ TAKEOVER_LIMIT = whole("NEHIR_TAKEOVER_LIMIT", 3, low=0, high=100)
 ENGINE_STALL_TIMEOUT_S = number("NEHIR_ENGINE_STALL_TIMEOUT_S", 120, low=1, high=3600)
 
 # -- Admission
+# How long a request is left for a replica that has served its prompt's beginning; 0: not at all.
+PREFIX_WAIT_MS = number("NEHIR_PREFIX_WAIT_MS", 50, low=0, high=1_000)
+# What is told apart of a prompt's beginning: the engine's block, or several of them.
+PREFIX_BLOCK_TOKENS = whole("NEHIR_PREFIX_BLOCK_TOKENS", 128, low=1, high=4096)
+# How many more than the asking one that replica may run, and still have requests left for it.
+PREFIX_SLACK = whole("NEHIR_PREFIX_SLACK", 8, low=0, high=4096)
 QUEUE_LIMIT = whole("NEHIR_QUEUE_LIMIT", 1000, low=1, high=100_000)
 QUEUE_LIMIT_PER_TENANT = whole("NEHIR_QUEUE_LIMIT_PER_TENANT", 500, low=1, high=100_000)
 QUEUE_TIMEOUT_S = whole("NEHIR_QUEUE_TIMEOUT_S", 600, low=1, high=86_400)

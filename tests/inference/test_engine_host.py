@@ -3,13 +3,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import msgspec
 import pytest
 from pytest_django.fixtures import Settings
 from redis.exceptions import ConnectionError as RedisAway
 
-from inference import control, leases, queue, redis_keys, registry, token_log
+from inference import claiming, control, leases, queue, redis_keys, registry, token_log
+from inference.claiming import Claimed, Left
 from inference.engine.fake import FakeEngine, word
 from inference.engine.protocol import Delta, EngineDead, EngineRequest
 from inference.host import engine_host
@@ -206,16 +208,16 @@ async def test_a_claim_that_was_on_its_way_when_it_stopped_is_not_forgotten(
 async def test_a_request_whose_claim_got_lost_on_its_way_here_is_run_all_the_same(
     redis: Client, records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claim, lost = queue.claim, []
+    claim, lost = claiming.claim_or_leave, []
 
-    async def unheard(redis: Client, release_id: str, incarnation: str) -> QueuedRequest | None:
-        taken = await claim(redis, release_id, incarnation)
-        if taken is not None and not lost:
-            lost.append(taken)
+    async def unheard(*arguments: Any, **options: Any) -> Claimed | Left | None:
+        taken = await claim(*arguments, **options)
+        if isinstance(taken, Claimed) and not lost:
+            lost.append(taken.request)
             raise RedisAway("the connection broke before the reply")
         return taken
 
-    monkeypatch.setattr(queue, "claim", unheard)
+    monkeypatch.setattr(claiming, "claim_or_leave", unheard)
     async with hosting(quick(), redis):
         first = await queued(redis, records)
         second = await queued(redis, records)
