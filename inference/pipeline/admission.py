@@ -48,7 +48,10 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A generation on its way: where to read it and how to end it."""
+    """A generation on its way: where to read it and how to end it.
+
+    key_id: the API key that it was asked with; None for a person's session
+    """
 
     tenant_id: str
     generation_id: str
@@ -58,3 +61,4 @@ class Admitted:
     created_at: datetime
     high_water_tokens: int
     detached: Detached
+    key_id: str | None = None

@@ -31,7 +31,7 @@ from kernel.errors import (
 from kernel.group_commit import GroupCommit
 from kernel.loops import one_per_loop
 from kernel.redis import OUTAGE, client, unavailable
-from tenants import scope
+from tenants import authorization, scope
 from tenants.priority import chosen
 
 Stage = Callable[[Admission], Awaitable[None]]
@@ -51,6 +51,11 @@ async def check_priority(admission: Admission) -> None:
     principal = admission.principal
     asked = admission.priority or principal.default_priority
     admission.priority = chosen(asked, highest=principal.highest_priority)
+
+
+async def check_model(admission: Admission) -> None:
+    """Before it is looked for: who may not use it isn't told whether it is there."""
+    authorization.check_model(admission.principal, admission.model)
 
 
 async def resolve_route(admission: Admission) -> None:
@@ -200,6 +205,7 @@ async def _undo_record(admission: Admission, error: PlatformError) -> None:
 
 STAGES: tuple[Stage, ...] = (
     check_priority,
+    check_model,
     resolve_route,
     render_prompt,
     limit_tokens,

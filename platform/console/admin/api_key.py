@@ -19,7 +19,7 @@ from unfold.enums import ActionVariant
 from console.pages import ScopedForm, TenantAdmin
 from console.scope import actor_of
 from tenants.models import ApiKey
-from tenants.services.keys import issue_key, revoke_key
+from tenants.services.keys import KeyRights, issue_key, revoke_key
 
 STATUSES = {"active": _("Active"), "expired": _("Expired"), "revoked": _("Revoked")}
 
@@ -75,7 +75,7 @@ class ApiKeyPages(TenantAdmin):
 
     @display(description=_("key"))  # type: ignore[untyped-decorator]
     def public_part(self, obj: Any) -> str:
-        return f"nhr_{obj.pk}_…"
+        return f"{obj.prefix}_…"
 
     @display(  # type: ignore[untyped-decorator]
         description=_("status"),
@@ -142,7 +142,7 @@ class ApiKeyPages(TenantAdmin):
             service_account=obj.service_account,
             name=obj.name,
             expires_at=obj.expires_at,
-            highest_priority=obj.highest_priority,
+            rights=KeyRights(highest_priority=obj.highest_priority),
             actor=actor_of(request),
             now=timezone.now(),
         )
