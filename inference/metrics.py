@@ -69,7 +69,11 @@ PREFIX_QUERIES = Counter(
 PREFIX_HITS = Counter(
     "nehir_prefix_cache_hits", "Of these, the tokens that were found there.", ["release"]
 )
-HOLDS = Counter("nehir_holds", "Times a generation was held for want of credit.", ["release"])
+HOLDS = Counter(
+    "nehir_holds",
+    "Times a generation was held in its engine: for want of credit, or for a higher class.",
+    ["release", "reason"],
+)
 TAKEN_OVER = Counter(
     "nehir_takeovers", "Generations put back into their queue after their engine was lost."
 )

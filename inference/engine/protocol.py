@@ -60,12 +60,14 @@ class EngineRequest(msgspec.Struct, frozen=True):
 
     prompt_token_ids: the rendered prompt, never empty
     cache_salt: splits the prefix cache; derived from the tenant on the server
+    rank: of its priority class, 0 being the highest; set by the host
     """
 
     generation_id: str
     prompt_token_ids: list[int]
     sampling: Sampling
     cache_salt: str
+    rank: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +92,14 @@ class Capabilities:
     restore: can go on from output tokens made elsewhere
     restores_exactly: and then makes the very tokens that would have come undisturbed
     grammar: can keep an answer to a JSON schema
+    yields: gives a running request's slot to a waiting one of a higher class (`classes.py`)
     """
 
     hold: bool
     restore: bool
     restores_exactly: bool = True
     grammar: bool = False
+    yields: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,20 @@ class Load:
     running: int
     waiting: int
     waiting_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Yielded:
+    """times: how often requests have given their slots to higher classes since the start
+    now: ids of generations that have done so and wait to go on, those held besides left out
+    """
+
+    times: int = 0
+    now: frozenset[str] = frozenset()
+
+
+# Below every class.
+LOWEST_RANK = 2**15
 
 
 class Engine(Protocol):
@@ -157,7 +175,13 @@ class Engine(Protocol):
         """
         ...
 
-    def load(self) -> Load: ...
+    async def yielded(self) -> Yielded:
+        """Raises Unsupported without the capability."""
+        ...
+
+    def load(self, *, lowest_rank: int = LOWEST_RANK) -> Load:
+        """lowest_rank: of requests up to this rank alone"""
+        ...
 
     async def health(self) -> None:
         """Raises EngineDead if the engine can't make tokens any more."""

@@ -52,6 +52,7 @@ class ReplicaRow(msgspec.Struct, frozen=True):
     held: int = 0
     tokens_per_s: float = 0.0
     holds: int = 0
+    yields: int = 0
     restores: int = 0
     takeovers: int = 0
     rates: list[float] = []
@@ -165,6 +166,7 @@ def _replica(view: ReplicaView, processes: Mapping[str, EngineProcess]) -> Repli
         held=record.held,
         tokens_per_s=record.tokens_per_s,
         holds=record.holds,
+        yields=record.yields,
         restores=record.restores,
         takeovers=record.takeovers,
         rates=view.rates,
