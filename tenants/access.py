@@ -60,6 +60,11 @@ class Access:
     def need_model(self, model: str) -> None:
         self.need(lambda principal: authorization.check_model(principal, model))
 
+    @property
+    def error(self) -> PlatformError | None:
+        """What has ended it."""
+        return self._error
+
     def check(self) -> None:
         """Raises what has ended it."""
         if self._error is not None:
