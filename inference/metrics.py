@@ -69,6 +69,17 @@ PREFIX_QUERIES = Counter(
 PREFIX_HITS = Counter(
     "nehir_prefix_cache_hits", "Of these, the tokens that were found there.", ["release"]
 )
+KV_USAGE = Gauge(
+    "nehir_kv_cache_usage_perc",
+    "Share of a replica's KV cache blocks that requests keep; 1 is all.",
+    ["release", "replica"],
+    multiprocess_mode="livemostrecent",
+)
+PREEMPTIONS = Counter(
+    "nehir_num_preemptions",
+    "Times that an engine took a request's KV blocks away, held ones first.",
+    ["release"],
+)
 HOLDS = Counter("nehir_holds", "Times a generation was held for want of credit.", ["release"])
 TAKEN_OVER = Counter(
     "nehir_takeovers", "Generations put back into their queue after their engine was lost."

@@ -90,12 +90,14 @@ class Capabilities:
     restore: can go on from output tokens made elsewhere
     restores_exactly: and then makes the very tokens that would have come undisturbed
     grammar: can keep an answer to a JSON schema
+    kv_cache: can tell how much of its KV cache is used
     """
 
     hold: bool
     restore: bool
     restores_exactly: bool = True
     grammar: bool = False
+    kv_cache: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,18 @@ class Load:
     running: int
     waiting: int
     waiting_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class KVCache:
+    """used_blocks: kept by requests, held ones too, not what is only cached; block_tokens: of each
+    preemptions: how often since its start a request lost its blocks and had to be computed anew
+    """
+
+    used_blocks: int
+    total_blocks: int
+    block_tokens: int
+    preemptions: int = 0
 
 
 class Engine(Protocol):
@@ -146,6 +160,10 @@ class Engine(Protocol):
         """Of the KV cache, the share (0 to 1) that each held request keeps, by generation id. Empty
         if nothing is held, or if it keeps nothing there.
         """
+        ...
+
+    async def kv_cache(self) -> KVCache:
+        """How much of its KV cache is used. Raises Unsupported without the capability."""
         ...
 
     def restore(

@@ -25,6 +25,7 @@ from inference.engine.protocol import (
     EngineRequest,
     FinishReason,
     GrammarFailed,
+    KVCache,
     Load,
     Sampling,
 )
@@ -65,7 +66,9 @@ class VllmEngine:
         # What a shorter type rounds depends on what else is in a step; a prompt is another step.
         in_full = self._arguments.get("dtype") == "float32"
         by_itself = not self._arguments.get("speculative_config")
-        self.capabilities = Capabilities(True, True, in_full and by_itself, grammar=True)
+        self.capabilities = Capabilities(
+            True, True, in_full and by_itself, grammar=True, kv_cache=True
+        )
         self._context_tokens = context_tokens
         self._llm: AsyncLLM | None = None
         # generation id -> tokens to prefill, none once it has made one
@@ -129,18 +132,31 @@ class VllmEngine:
 
     async def held_shares(self) -> dict[str, float]:
         """By the schedulers' own count of blocks; with data parallelism there are several."""
-        llm = self._started
-        try:
-            answers = await llm.engine_core.call_utility_all_async("nehir_held_shares")
-        except EngineDeadError as error:
-            raise EngineDead(str(error)) from error
-        known = llm.output_processor.request_states
+        answers = await self._ask_schedulers("nehir_held_shares")
+        known = self._started.output_processor.request_states
         return {
             known[request_id].external_req_id: share / len(answers)
             for shares in answers
             for request_id, share in shares.items()
             if request_id in known
         }
+
+    async def kv_cache(self) -> KVCache:
+        """Asked for: vLLM's own figures come with its statistics, which cost every step."""
+        answers = [KVCache(*each) for each in await self._ask_schedulers("nehir_kv_cache")]
+        return KVCache(
+            used_blocks=sum(each.used_blocks for each in answers),
+            total_blocks=sum(each.total_blocks for each in answers),
+            block_tokens=answers[0].block_tokens,
+            preemptions=sum(each.preemptions for each in answers),
+        )
+
+    async def _ask_schedulers(self, what: str) -> list[Any]:
+        """An answer of each."""
+        try:
+            return list(await self._started.engine_core.call_utility_all_async(what))
+        except EngineDeadError as error:
+            raise EngineDead(str(error)) from error
 
     async def _tell_scheduler(self, what: str, generation_id: str) -> None:
         """AsyncLLM gives each request an internal id, by which alone the scheduler knows it."""

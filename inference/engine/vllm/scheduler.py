@@ -48,6 +48,7 @@ class HoldScheduler(AsyncScheduler):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         # internal request id -> the place to give back
         self._held: dict[str, Place] = {}
+        self._preemptions = 0
         self._allocate = self.kv_cache_manager.allocate_slots
         self.kv_cache_manager.allocate_slots = self._allocate_slots
 
@@ -87,6 +88,16 @@ class HoldScheduler(AsyncScheduler):  # type: ignore[misc]
         """
         total = self.kv_cache_manager.block_pool.num_gpu_blocks - 1
         return {request_id: self._blocks(request_id) / total for request_id in self._held}
+
+    def kv_cache(self) -> tuple[int, int, int, int]:
+        """As `KVCache`: blocks used and in all, tokens of each, preemptions."""
+        pool = self.kv_cache_manager.block_pool
+        total = pool.num_gpu_blocks - 1
+        return total - pool.get_num_free_blocks(), total, self.block_size, self._preemptions
+
+    def _preempt_request(self, *args: Any, **kwargs: Any) -> Any:
+        self._preemptions += 1
+        return super()._preempt_request(*args, **kwargs)
 
     def _blocks(self, request_id: str) -> float:
         groups = self.kv_cache_manager.get_blocks(request_id).blocks
@@ -185,8 +196,13 @@ def _held_shares(core: EngineCore) -> dict[str, float]:
     return dict(core.scheduler.held_shares())
 
 
+def _kv_cache(core: EngineCore) -> list[int]:
+    return list(core.scheduler.kv_cache())
+
+
 # EngineCore looks its utilities up by name on itself, in its own process.
 EngineCore.nehir_hold = _hold
 EngineCore.nehir_release = _release
 EngineCore.nehir_held_shares = _held_shares
+EngineCore.nehir_kv_cache = _kv_cache
 grammar.fail_instead_of_ending()

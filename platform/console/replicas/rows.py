@@ -39,6 +39,7 @@ class ReplicaRow(msgspec.Struct, frozen=True):
     """key: the same for the same place as long as one stands in it
     process: by which the supervisor knows it, None if it doesn't
     since: in Unix seconds; rates: tokens a second in the last spans, the oldest first
+    kv_total_blocks: 0 if its engine can't tell
     """
 
     key: str
@@ -54,6 +55,8 @@ class ReplicaRow(msgspec.Struct, frozen=True):
     holds: int = 0
     restores: int = 0
     takeovers: int = 0
+    kv_used_blocks: int = 0
+    kv_total_blocks: int = 0
     rates: list[float] = []
 
 
@@ -167,6 +170,8 @@ def _replica(view: ReplicaView, processes: Mapping[str, EngineProcess]) -> Repli
         holds=record.holds,
         restores=record.restores,
         takeovers=record.takeovers,
+        kv_used_blocks=record.kv_used_blocks,
+        kv_total_blocks=record.kv_total_blocks,
         rates=view.rates,
     )
 
