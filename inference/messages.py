@@ -180,6 +180,7 @@ class ReplicaRecord(msgspec.Struct, frozen=True):
     batch_tokens, longest_prompt: prompts and answers of what it runs, together; of one
     tokens_per_s: made lately
     output_tokens, holds (for credit), yields (of a slot), restores, takeovers: since its start
+    kv_used_blocks, kv_total_blocks: of its engine's KV cache; 0 in all if it can't tell
     """
 
     replica: str
@@ -199,6 +200,8 @@ class ReplicaRecord(msgspec.Struct, frozen=True):
     restores: int = 0
     takeovers: int = 0
     yields: int = 0
+    kv_used_blocks: int = 0
+    kv_total_blocks: int = 0
     version: int = VERSION
 
 

@@ -74,6 +74,17 @@ HOLDS = Counter(
     "Times a generation was held in its engine: for want of credit, or for a higher class.",
     ["release", "reason"],
 )
+KV_USAGE = Gauge(
+    "nehir_kv_cache_usage_perc",
+    "Share of a replica's KV cache blocks that requests keep; 1 is all.",
+    ["release", "replica"],
+    multiprocess_mode="livemostrecent",
+)
+PREEMPTIONS = Counter(
+    "nehir_num_preemptions",
+    "Times that an engine took a request's KV blocks away, held ones first.",
+    ["release"],
+)
 TAKEN_OVER = Counter(
     "nehir_takeovers", "Generations put back into their queue after their engine was lost."
 )

@@ -19,6 +19,7 @@ from inference.engine.protocol import (
     EngineDead,
     EngineRequest,
     FinishReason,
+    KVCache,
     Load,
     Unsupported,
     Yielded,
@@ -62,6 +63,8 @@ WORDS = [
 ANSWER_TOKENS = 256
 # How long an abort may go unnoticed.
 NAP_S = 0.25
+# As vLLM's on a GPU.
+BLOCK_TOKENS = 16
 
 Now = Callable[[], float]
 Sleep = Callable[[float], Awaitable[None]]
@@ -82,6 +85,10 @@ class _Running:
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     go: asyncio.Event = field(default_factory=asyncio.Event)
 
+    @property
+    def tokens(self) -> int:
+        return self.prefill_tokens + self.made_tokens
+
 
 def word(prompt_token_ids: list[int], position: int) -> tuple[int, str]:
     """Token id and text of the answer's token at `position` (from 0)."""
@@ -97,7 +104,7 @@ def _reason(made: int, last: int) -> FinishReason | None:
 
 
 class FakeEngine:
-    capabilities = Capabilities(hold=True, restore=True, yields=True)
+    capabilities = Capabilities(hold=True, restore=True, yields=True, kv_cache=True)
 
     def __init__(
         self,
@@ -261,10 +268,12 @@ class FakeEngine:
 
     async def held_shares(self) -> dict[str, float]:
         held = {name: each for name, each in self._running.items() if each.held}
-        return {
-            name: (each.prefill_tokens + each.made_tokens) / self._kv_cache_tokens
-            for name, each in held.items()
-        }
+        return {name: each.tokens / self._kv_cache_tokens for name, each in held.items()}
+
+    async def kv_cache(self) -> KVCache:
+        """Whole blocks, as of an engine that gives them out one by one."""
+        used = sum(-(-each.tokens // BLOCK_TOKENS) for each in self._running.values())
+        return KVCache(used, self._kv_cache_tokens // BLOCK_TOKENS, BLOCK_TOKENS)
 
     async def yielded(self) -> Yielded:
         parked = [

@@ -93,6 +93,7 @@ class Capabilities:
     restores_exactly: and then makes the very tokens that would have come undisturbed
     grammar: can keep an answer to a JSON schema
     yields: gives a running request's slot to a waiting one of a higher class (`classes.py`)
+    kv_cache: can tell how much of its KV cache is used
     """
 
     hold: bool
@@ -100,6 +101,7 @@ class Capabilities:
     restores_exactly: bool = True
     grammar: bool = False
     yields: bool = False
+    kv_cache: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,18 @@ class Yielded:
 
     times: int = 0
     now: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class KVCache:
+    """used_blocks: kept by requests, held ones too, not what is only cached; block_tokens: of each
+    preemptions: how often since its start a request lost its blocks and had to be computed anew
+    """
+
+    used_blocks: int
+    total_blocks: int
+    block_tokens: int
+    preemptions: int = 0
 
 
 # Below every class.
@@ -164,6 +178,10 @@ class Engine(Protocol):
         """Of the KV cache, the share (0 to 1) that each held request keeps, by generation id. Empty
         if nothing is held, or if it keeps nothing there.
         """
+        ...
+
+    async def kv_cache(self) -> KVCache:
+        """How much of its KV cache is used. Raises Unsupported without the capability."""
         ...
 
     def restore(

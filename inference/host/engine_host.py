@@ -19,6 +19,7 @@ from inference.claiming import Claimed, Left
 from inference.engine.protocol import Engine, EngineDead, EngineRequest, Sampling
 from inference.host import queue_gauges, watchdog
 from inference.host.charging import Charging
+from inference.host.kv_watch import KVWatch
 from inference.host.lost_replicas import LostReplicas
 from inference.host.prefix_notes import PrefixNotes
 from inference.host.presence import OUTAGE_PAUSE_S, Presence, outage_logged
@@ -72,7 +73,8 @@ class EngineHost:
         self._settler = Settler(redis, incarnation, clock)
         self._runner = Runner(engine, self._writer, self._settler, clock, release_name=release_name)
         self._charging = Charging(redis, release_id, release_name)
-        self._prefixes = PrefixNotes(redis, incarnation)
+        self._kv = KVWatch(engine, release_name=release_name, replica=replica)
+        self._prefixes = PrefixNotes(redis, incarnation, self._kv)
         self._lost = LostReplicas(redis, clock, incarnation, self._runner.tally)
         self._on_ready = on_ready
         self._draining = asyncio.Event()
@@ -118,6 +120,7 @@ class EngineHost:
             self._runner.watch,
             self._charging.run,
             self._prefixes.run,
+            self._kv.run,
             self._show_queue,
             self._runner.engine_failed,
             self._watch_engine,
@@ -179,7 +182,7 @@ class EngineHost:
                     await self._draining.wait()
 
     async def _renew(self) -> None:
-        load, tally = self._engine.load(), self._runner.tally
+        load, tally, kv = self._engine.load(), self._runner.tally, self._kv.last
         tally.publish()
         lapsed = await self._presence.renew(
             state="draining" if self._draining.is_set() else "ready",
@@ -193,6 +196,8 @@ class EngineHost:
             yields=tally.yields,
             restores=tally.restores,
             takeovers=tally.takeovers,
+            kv_used_blocks=kv.used_blocks if kv else 0,
+            kv_total_blocks=kv.total_blocks if kv else 0,
         )
         if lapsed:
             self._runner.drop(await self._presence.taken_over(self._runner.turns()))

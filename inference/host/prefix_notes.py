@@ -9,7 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from django.conf import settings
+
 from inference import prefixes
+from inference.host.kv_watch import KVWatch
 from inference.host.run import Run
 from kernel.redis import OUTAGE, Client
 
@@ -20,13 +23,18 @@ NOTE_EVERY_S = 0.2
 
 
 class PrefixNotes:
-    """kept: how many marks are; as many as the engine's cache has blocks, if that is known"""
-
-    def __init__(self, redis: Client, incarnation: str) -> None:
+    def __init__(self, redis: Client, incarnation: str, kv: KVWatch) -> None:
         self._redis = redis
         self._incarnation = incarnation
+        self._kv = kv
         self._runs: list[Run] = []
-        self.kept = prefixes.KEPT
+
+    @property
+    def kept(self) -> int:
+        """How many marks are: as many blocks as the engine's cache has, if that is known."""
+        if not (kv := self._kv.last):
+            return prefixes.KEPT
+        return kv.total_blocks * kv.block_tokens // int(settings.PREFIX_BLOCK_TOKENS)
 
     def add(self, run: Run) -> None:
         self._runs.append(run)

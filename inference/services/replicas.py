@@ -84,7 +84,14 @@ def _followed(lost: Seen, live: Iterable[ReplicaRecord]) -> bool:
 
 def _as_lost(seen: Seen) -> ReplicaRecord:
     return msgspec.structs.replace(
-        seen.record, state=LOST, since=seen.at, running=0, held=0, waiting=0, tokens_per_s=0.0
+        seen.record,
+        state=LOST,
+        since=seen.at,
+        running=0,
+        held=0,
+        waiting=0,
+        tokens_per_s=0.0,
+        kv_used_blocks=0,
     )
 
 

@@ -26,6 +26,7 @@ from inference.engine.protocol import (
     EngineRequest,
     FinishReason,
     GrammarFailed,
+    KVCache,
     Load,
     Sampling,
     Yielded,
@@ -79,7 +80,7 @@ class VllmEngine:
         in_full = self._arguments.get("dtype") == "float32"
         by_itself = not self._arguments.get("speculative_config")
         self.capabilities = Capabilities(
-            True, True, in_full and by_itself, grammar=True, yields=True
+            True, True, in_full and by_itself, grammar=True, yields=True, kv_cache=True
         )
         self._context_tokens = context_tokens
         self._llm: AsyncLLM | None = None
@@ -145,12 +146,8 @@ class VllmEngine:
 
     async def held_shares(self) -> dict[str, float]:
         """By the schedulers' own count of blocks; with data parallelism there are several."""
-        llm = self._started
-        try:
-            answers = await llm.engine_core.call_utility_all_async("nehir_held_shares")
-        except EngineDeadError as error:
-            raise EngineDead(str(error)) from error
-        known = llm.output_processor.request_states
+        answers = await self._ask_schedulers("nehir_held_shares")
+        known = self._started.output_processor.request_states
         return {
             known[request_id].external_req_id: share / len(answers)
             for shares in answers
@@ -159,16 +156,29 @@ class VllmEngine:
         }
 
     async def yielded(self) -> Yielded:
-        llm = self._started
-        try:
-            answers = await llm.engine_core.call_utility_all_async("nehir_yielded")
-        except EngineDeadError as error:
-            raise EngineDead(str(error)) from error
-        known = llm.output_processor.request_states
+        answers = await self._ask_schedulers("nehir_yielded")
+        known = self._started.output_processor.request_states
         now = [
             known[name].external_req_id for _, names in answers for name in names if name in known
         ]
         return Yielded(sum(times for times, _ in answers), frozenset(now))
+
+    async def kv_cache(self) -> KVCache:
+        """Asked for: vLLM's own figures come with its statistics, which cost every step."""
+        answers = [KVCache(*each) for each in await self._ask_schedulers("nehir_kv_cache")]
+        return KVCache(
+            used_blocks=sum(each.used_blocks for each in answers),
+            total_blocks=sum(each.total_blocks for each in answers),
+            block_tokens=answers[0].block_tokens,
+            preemptions=sum(each.preemptions for each in answers),
+        )
+
+    async def _ask_schedulers(self, what: str) -> list[Any]:
+        """An answer of each."""
+        try:
+            return list(await self._started.engine_core.call_utility_all_async(what))
+        except EngineDeadError as error:
+            raise EngineDead(str(error)) from error
 
     async def _tell_scheduler(self, what: str, generation_id: str) -> None:
         """AsyncLLM gives each request an internal id, by which alone the scheduler knows it."""

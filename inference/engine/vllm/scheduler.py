@@ -59,6 +59,7 @@ class HoldScheduler(AsyncScheduler):  # type: ignore[misc]
         self._claimants: list[Claimant] = []
         # one that waits and for which blocks were short in the last step
         self._short: Request | None = None
+        self._preemptions = 0
         self._allocate = self.kv_cache_manager.allocate_slots
         self.kv_cache_manager.allocate_slots = self._allocate_slots
 
@@ -106,6 +107,12 @@ class HoldScheduler(AsyncScheduler):  # type: ignore[misc]
     def yielded(self) -> tuple[int, list[str]]:
         """How often requests gave up their slots, and which of them wait for one."""
         return self._times_parked, [name for name in self._parked if name not in self._held]
+
+    def kv_cache(self) -> tuple[int, int, int, int]:
+        """As `KVCache`: blocks used and in all, tokens of each, preemptions."""
+        pool = self.kv_cache_manager.block_pool
+        total = pool.num_gpu_blocks - 1
+        return total - pool.get_num_free_blocks(), total, self.block_size, self._preemptions
 
     def _blocks(self, request_id: str) -> float:
         groups = self.kv_cache_manager.get_blocks(request_id).blocks
@@ -250,6 +257,7 @@ class HoldScheduler(AsyncScheduler):  # type: ignore[misc]
 
     def _preempt_request(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """What it was promoted to was a slot, and that is gone."""
+        self._preemptions += 1
         if request.request_id in self._promoted:
             self._promoted.remove(request.request_id)
             self._place(request)
@@ -305,9 +313,14 @@ def _yielded(core: EngineCore) -> tuple[int, list[str]]:
     return times, names
 
 
+def _kv_cache(core: EngineCore) -> list[int]:
+    return list(core.scheduler.kv_cache())
+
+
 # EngineCore looks its utilities up by name on itself, in its own process.
 EngineCore.nehir_hold = _hold
 EngineCore.nehir_release = _release
 EngineCore.nehir_held_shares = _held_shares
 EngineCore.nehir_yielded = _yielded
+EngineCore.nehir_kv_cache = _kv_cache
 grammar.fail_instead_of_ending()

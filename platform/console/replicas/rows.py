@@ -39,6 +39,7 @@ class ReplicaRow(msgspec.Struct, frozen=True):
     """key: the same for the same place as long as one stands in it
     process: by which the supervisor knows it, None if it doesn't
     since: in Unix seconds; rates: tokens a second in the last spans, the oldest first
+    kv_total_blocks: 0 if its engine can't tell
     """
 
     key: str
@@ -55,6 +56,8 @@ class ReplicaRow(msgspec.Struct, frozen=True):
     yields: int = 0
     restores: int = 0
     takeovers: int = 0
+    kv_used_blocks: int = 0
+    kv_total_blocks: int = 0
     rates: list[float] = []
 
 
@@ -169,6 +172,8 @@ def _replica(view: ReplicaView, processes: Mapping[str, EngineProcess]) -> Repli
         yields=record.yields,
         restores=record.restores,
         takeovers=record.takeovers,
+        kv_used_blocks=record.kv_used_blocks,
+        kv_total_blocks=record.kv_total_blocks,
         rates=view.rates,
     )
 
