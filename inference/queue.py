@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from django.conf import settings
@@ -29,6 +29,7 @@ from inference.messages import Failed, Final, Opened, QueuedRequest, Started, Su
 from inference.token_log import Position
 from kernel.errors import QueueFull
 from kernel.redis import Client
+from tenants.priority import CLASSES, PriorityClass
 
 # A request may wait for its whole queue time and then stream; its log must outlive both.
 LOG_RESERVE_S = 60
@@ -64,18 +65,15 @@ async def claim(
     incarnation: str,
     *,
     takes: Callable[[QueuedRequest], bool] | None = None,
+    classes: Sequence[PriorityClass] = CLASSES,
     now_us: int | None = None,
 ) -> QueuedRequest | None:
     """The request whose turn it is, now leased to this incarnation, or None.
 
-    takes: whether the host has room for it; None then, since nobody is passed over
+    takes: whether the host has room for it; classes: of which it has; None where it has none, since
+        nobody is passed over
     """
-    keys = [
-        redis_keys.queue(release_id),
-        redis_keys.queue_tenants(release_id),
-        redis_keys.queue_sizes(release_id),
-        redis_keys.share(release_id),
-    ]
+    keys = _books(release_id)
     only = ""
     if takes is not None:
         following = await scripts.run(
@@ -98,9 +96,17 @@ async def claim(
             messages.encode(Started(incarnation)),
             only,
             _reserve_s(),
+            f",{','.join(classes)},",
         ],
     )
     return messages.decode_request(taken) if taken else None
+
+
+async def next_class(redis: Client, release_id: str) -> PriorityClass | None:
+    """The class of the request whose turn it is, None if none waits."""
+    args = [redis_keys.PREFIX, settings.INPUT_TOKEN_COST]
+    found = await scripts.run(redis, "next_class", _books(release_id), args)
+    return cast(PriorityClass, found.decode()) if found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +231,16 @@ async def requeue(
         holder = leases.holder(lost.incarnation, request.turn)
         args += [holder, token_log.as_id(lost.last), entry, entry_id]
     return bool(await scripts.run(redis, "requeue", keys, args) == 1)
+
+
+def _books(release_id: str) -> list[str]:
+    """What a release's queue is kept in, in the order the scripts take it."""
+    return [
+        redis_keys.queue(release_id),
+        redis_keys.queue_tenants(release_id),
+        redis_keys.queue_sizes(release_id),
+        redis_keys.share(release_id),
+    ]
 
 
 def _keys(request: QueuedRequest) -> list[str]:

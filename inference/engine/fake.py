@@ -92,15 +92,18 @@ class FakeEngine:
         *,
         ttft_s: float,
         itl_s: float,
+        itl_per_request_s: float = 0.0,
         now: Now | None = None,
         sleep: Sleep = asyncio.sleep,
         kv_cache_tokens: int = 1_000_000,
     ) -> None:
-        """ttft_s: seconds to the first token; itl_s: seconds between tokens; now and sleep: a clock
-        of the test's own; kv_cache_tokens: what its KV cache would hold.
+        """ttft_s: seconds to the first token; itl_s: seconds between tokens, and itl_per_request_s
+        more for each request that is decoding; now and sleep: a clock of the test's own;
+        kv_cache_tokens: what its KV cache would hold.
         """
         self._ttft_s = ttft_s
         self._itl_s = itl_s
+        self._itl_per_request_s = itl_per_request_s
         self._now = now or (lambda: asyncio.get_running_loop().time())
         self._sleep = sleep
         self._kv_cache_tokens = kv_cache_tokens
@@ -140,9 +143,16 @@ class FakeEngine:
                 running.decoding = True
                 running.made_tokens += 1
                 yield self._delta(request, position, last)
-                due = max(due, self._now() - self._itl_s) + self._itl_s
+                itl_s = self._step_s()
+                due = max(due, self._now() - itl_s) + itl_s
         finally:
             self._running.pop(request.generation_id, None)
+
+    def _step_s(self) -> float:
+        if not self._itl_per_request_s:
+            return self._itl_s
+        decoding = sum(each.decoding and each.go.is_set() for each in self._running.values())
+        return self._itl_s + self._itl_per_request_s * decoding
 
     async def _until(self, due: float, running: _Running) -> None:
         await running.go.wait()

@@ -20,6 +20,7 @@ from inference.host import queue_gauges, watchdog
 from inference.host.charging import Charging
 from inference.host.lost_replicas import LostReplicas
 from inference.host.presence import OUTAGE_PAUSE_S, Presence, outage_logged
+from inference.host.room import BLOCK_S, Rooms
 from inference.host.runner import Runner
 from inference.host.settler import Settler
 from inference.host.writer import LogWriter
@@ -28,15 +29,14 @@ from inference.services import estimates
 from kernel.clock import Clock
 from kernel.ids import new_id
 from kernel.redis import Client
+from tenants.priority import PriorityClass
 
 log = logging.getLogger(__name__)
 
-BLOCK_S = 1.0
 # What an outage of Redis makes a host keep in memory. Its generations go on after it.
 OUTAGE_LIMIT_S = 10.0
 # A long queue takes a millisecond for a hundred requests to read.
 QUEUE_GAUGES_EVERY_S = 5.0
-FULL_PAUSE_S = 0.005
 SETTLE_GRACE_S = 10.0
 CANCEL_AGAIN_S = 1.0
 
@@ -65,6 +65,7 @@ class EngineHost:
         self._writer = LogWriter(redis, incarnation, outage_limit_s=OUTAGE_LIMIT_S)
         self._settler = Settler(redis, incarnation, clock)
         self._runner = Runner(engine, self._writer, self._settler, clock, release_name=release_name)
+        self._rooms = Rooms(redis, release_id, engine, self._runner, self._presence)
         self._charging = Charging(redis, release_id, release_name)
         self._lost = LostReplicas(redis, clock, incarnation, self._runner.tally)
         self._on_ready = on_ready
@@ -76,6 +77,7 @@ class EngineHost:
         """Serve until cancelled. Raises EngineDead when the engine fails."""
         try:
             await self._load()
+            await self._runner.latency.learn_objectives(self._release_id)
             self.is_serving = True
             self._on_ready()
             log.info("Replica %s is ready (%s).", *self._name)
@@ -113,6 +115,7 @@ class EngineHost:
             self._show_queue,
             self._runner.engine_failed,
             self._watch_engine,
+            self._learn_objectives,
         )
         keeping = [_start(loop) for loop in loops]
         pulling, draining = _start(self._pull), asyncio.create_task(self._draining.wait())
@@ -184,6 +187,7 @@ class EngineHost:
             holds=tally.holds,
             restores=tally.restores,
             takeovers=tally.takeovers,
+            **self._runner.latency.told(),
         )
         if lapsed:
             self._runner.drop(await self._presence.taken_over(self._runner.turns()))
@@ -199,32 +203,36 @@ class EngineHost:
     async def _watch_engine(self) -> None:
         await watchdog.watch(self._engine, self._runner)
 
+    async def _learn_objectives(self) -> None:
+        await self._runner.latency.keep_learning(self._release_id)
+
     async def _pull(self) -> None:
         """Take requests until it drains."""
-        release_id = self._release_id
         adopt_at, at_once = 0.0, 1
-        while room := await self._room():
+        while room := await self._rooms.some(self._draining):
             with outage_logged("pulling"):
                 if (now := asyncio.get_running_loop().time()) >= adopt_at:
                     adopt_at = now + BLOCK_S
                     await self._adopt()
-                at_once = min(at_once, room)
-                if await self._claim(at_once) == at_once:
+                at_once = min(at_once, room.at_once)
+                if await self._claim(at_once, room.classes) == at_once:
                     at_once = min(2 * at_once, settings.ENGINE_QUEUE_DEPTH)
                     # Let the engine see them, so that its load counts for the next.
                     await asyncio.sleep(0)
                 else:
                     at_once = 1
-                    await queue.wait_for_arrival(self._redis, release_id, timeout_s=BLOCK_S)
+                    await self._rooms.more(room)
                 continue
             await asyncio.sleep(OUTAGE_PAUSE_S)
         with outage_logged("leaving the queue"):
-            await queue.ring(self._redis, release_id)
+            await queue.ring(self._redis, self._release_id)
 
-    async def _claim(self, at_once: int) -> int:
+    async def _claim(self, at_once: int, classes: Sequence[PriorityClass]) -> int:
         """Take up to so many in one round trip; how many there were."""
-        incarnation = self._presence.incarnation
-        claims = (queue.claim(self._redis, self._release_id, incarnation) for _ in range(at_once))
+        redis, release_id, incarnation = self._redis, self._release_id, self._presence.incarnation
+        claims = (
+            queue.claim(redis, release_id, incarnation, classes=classes) for _ in range(at_once)
+        )
         claiming = asyncio.gather(*claims, return_exceptions=True)
         try:
             claimed = await asyncio.shield(claiming)
@@ -256,27 +264,6 @@ class EngineHost:
             if request.generation_id not in self._runner and request not in self._settler:
                 log.warning("%s was given here and never started.", request.generation_id)
                 self._start(request)
-
-    async def _room(self) -> int:
-        """Wait for room, and for how many; 0 when nothing is to be taken any more."""
-        while not self._draining.is_set():
-            # Asked once: it may have changed when it is asked again, and none means to leave.
-            if (room := self._room_now()) > 0:
-                return room
-            # Room comes from the engine, which tells nobody.
-            await asyncio.sleep(FULL_PAUSE_S)
-        return 0
-
-    def _room_now(self) -> int:
-        """What the engine prefills in its next step waits for nobody in it, however many they are;
-        beyond that the queue is the fairer place to wait.
-        """
-        if not self._presence.is_heard:
-            return 0
-        load, depth = self._engine.load(), int(settings.ENGINE_QUEUE_DEPTH)
-        fits_a_step = load.waiting_tokens < settings.ENGINE_STEP_TOKENS
-        room = depth if fits_a_step else depth - load.waiting
-        return min(room, settings.ENGINE_MAX_RUNNING - len(self._runner))
 
     async def _listen(self) -> None:
         while True:

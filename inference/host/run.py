@@ -27,6 +27,7 @@ class Run:
     """taken_at: when the host took it, in seconds of its monotonic clock
     in_engine: the engine has been asked for it
     held_at: when it was last held, by the same clock
+    token_at: when its last token came, None where the time to the next one says nothing
     dropped: another has it
     charged: how many of its tokens its tenant is charged for
     go_on: set whenever a run that an engine can't hold, and so waits unread, has to look again
@@ -44,6 +45,7 @@ class Run:
     ending: bool = False
     in_engine: bool = False
     held_at: float = 0.0
+    token_at: float | None = None
     dropped: bool = False
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
 

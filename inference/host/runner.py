@@ -15,6 +15,7 @@ from django.conf import settings
 from inference.engine.protocol import Delta, Engine, EngineDead, EngineError
 from inference.host.credit import Credit
 from inference.host.holding import beyond_limits
+from inference.host.latency import Latency
 from inference.host.run import Run
 from inference.host.settler import Ended, Settler
 from inference.host.tally import Tally
@@ -54,6 +55,7 @@ class Runner:
         self._settler = settler
         self._clock = clock
         self.tally = Tally(release_name)
+        self.latency = Latency(clock, self.runs)
         self._credit = Credit(engine, clock, self.tally)
         self._tasks: dict[str, tuple[Run, asyncio.Task[None]]] = {}
         # A cancel may overtake the reply that hands the request over.
@@ -73,6 +75,9 @@ class Runner:
     def held(self) -> int:
         """How many wait for their reader."""
         return sum(run.flow.held for run, _ in self._tasks.values())
+
+    def runs(self) -> list[Run]:
+        return [run for run, _ in self._tasks.values()]
 
     @property
     def batch_tokens(self) -> int:
@@ -167,11 +172,10 @@ class Runner:
         while True:
             await asyncio.sleep(WATCH_S)
             now = self._clock.monotonic()
-            for run, _ in list(self._tasks.values()):
+            for run in self.runs():
                 if run.flow.is_detached(now=now, grace_s=settings.DETACH_GRACE_S):
                     await self._detach(run)
-            runs = [run for run, _ in self._tasks.values()]
-            for run in await beyond_limits(self._engine, runs, now=now):
+            for run in await beyond_limits(self._engine, self.runs(), now=now):
                 await self._make_way(run)
 
     async def _make_way(self, run: Run) -> None:
@@ -202,7 +206,7 @@ class Runner:
         tasks = [task for _, task in self._tasks.values()]
         if tasks:
             await asyncio.wait(tasks, timeout=grace_s)
-        for run, _ in list(self._tasks.values()):
+        for run in self.runs():
             await self._suspend(run, "drained")
         if self._tasks:
             await asyncio.wait([task for _, task in self._tasks.values()], timeout=SUSPEND_S)
@@ -305,6 +309,8 @@ class Runner:
 
     def _take(self, run: Run, delta: Delta) -> None:
         self.tally.took(delta)
+        if delta.token_ids:
+            self.latency.token(run)
         run.cached_tokens = run.cached_tokens or delta.cached_tokens
         self._writer.add(run.tail, delta)
 

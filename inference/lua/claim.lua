@@ -2,12 +2,13 @@
 -- step. One that was taken before has paid for its prompt; what it made since its last charge is charged now.
 -- KEYS: queue, queue_tenants, queue_sizes, share, running
 -- ARGV: key prefix, cost of a prompt token, cost of an output token, floor of lower classes, now (us; '' for the server's clock),
---   incarnation, started entry, the only id to take ('' for any), ttl of what is charged (s)
--- Returns the request, or false when none waits or another's turn has come.
+--   incarnation, started entry, the only id to take ('' for any), ttl of what is charged (s), classes to take, with commas around each
+-- Returns the request, or false when none waits or another's turn has come, or one's of another class.
 -- uses: fair_share, upcoming
 local prefix, share, floor, now = ARGV[1], KEYS[4], tonumber(ARGV[4]), moment(ARGV[5])
 local up, request = upcoming(KEYS[1], KEYS[2], KEYS[3], share, prefix, tonumber(ARGV[2]))
 if not up or (ARGV[8] ~= '' and ARGV[8] ~= up.id) then return false end
+if not string.find(ARGV[10], ',' .. up.class .. ',', 1, true) then return false end
 take_out(KEYS[1], KEYS[2], KEYS[3], share, up.class, up.tenant, up.id)
 
 local fields = cmsgpack.unpack(request)

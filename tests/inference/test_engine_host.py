@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,7 +13,7 @@ from redis.exceptions import ConnectionError as RedisAway
 from inference import control, leases, queue, redis_keys, registry, token_log
 from inference.engine.fake import FakeEngine, word
 from inference.engine.protocol import Delta, EngineDead, EngineRequest
-from inference.host import engine_host
+from inference.host import engine_host, room
 from inference.host.engine_host import EngineHost
 from inference.host.lost_replicas import LostReplicas
 from inference.host.presence import Presence
@@ -35,7 +36,8 @@ from tests.inference.making import Records, StoppedClock, entries, leased, reque
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
-    monkeypatch.setattr(engine_host, "BLOCK_S", 0.1)
+    for module in (engine_host, room):
+        monkeypatch.setattr(module, "BLOCK_S", 0.1)
     settings.REPLICA_TIMEOUT_S = 1
 
 
@@ -208,8 +210,10 @@ async def test_a_request_whose_claim_got_lost_on_its_way_here_is_run_all_the_sam
 ) -> None:
     claim, lost = queue.claim, []
 
-    async def unheard(redis: Client, release_id: str, incarnation: str) -> QueuedRequest | None:
-        taken = await claim(redis, release_id, incarnation)
+    async def unheard(
+        redis: Client, release_id: str, incarnation: str, **room: Any
+    ) -> QueuedRequest | None:
+        taken = await claim(redis, release_id, incarnation, **room)
         if taken is not None and not lost:
             lost.append(taken)
             raise RedisAway("the connection broke before the reply")

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from pytest_django.fixtures import Settings
@@ -13,7 +14,7 @@ from pytest_django.fixtures import Settings
 from inference import queue, redis_keys, registry, token_log
 from inference.engine.fake import FakeEngine, word
 from inference.engine.protocol import EngineDead
-from inference.host import engine_host
+from inference.host import engine_host, room
 from inference.host.engine_host import EngineHost
 from inference.messages import QueuedRequest, ReplicaRecord
 from inference.models import Generation
@@ -27,7 +28,8 @@ PATIENCE_S = 30
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
-    monkeypatch.setattr(engine_host, "BLOCK_S", 0.1)
+    for module in (engine_host, room):
+        monkeypatch.setattr(module, "BLOCK_S", 0.1)
     settings.REPLICA_TIMEOUT_S = 4
     settings.DRAIN_GRACE_S = 60
 
@@ -137,8 +139,8 @@ async def test_a_claim_on_its_way_is_not_lost(
 ) -> None:
     claim, claimed = queue.claim, asyncio.Event()
 
-    async def slow(*arguments: object) -> QueuedRequest | None:
-        found = await claim(*arguments)  # type: ignore[arg-type]
+    async def slow(*arguments: Any, **room: Any) -> QueuedRequest | None:
+        found = await claim(*arguments, **room)
         if found is not None:
             claimed.set()
             await asyncio.sleep(0.2)
