@@ -29,6 +29,7 @@ class Run:
     in_engine: the engine has been asked for it
     decoding: the engine has given something
     held_at: when it was last held, by the same clock
+    token_at: when its last token came, None where the time to the next one says nothing
     dropped: another has it
     charged: how many of its tokens its tenant is charged for
     go_on: set whenever a run that an engine can't hold, and so waits unread, has to look again
@@ -47,6 +48,7 @@ class Run:
     in_engine: bool = False
     decoding: bool = False
     held_at: float = 0.0
+    token_at: float | None = None
     dropped: bool = False
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -74,8 +76,12 @@ class Run:
         return RANKS[self.request.priority_class]
 
     @property
+    def shares_steps(self) -> bool:
+        return not (self.flow.held or self.ending)
+
+    @property
     def waits_for_engine(self) -> bool:
-        return self.in_engine and not (self.flow.held or self.ending)
+        return self.in_engine and self.shares_steps
 
     @property
     def is_held_in_engine(self) -> bool:

@@ -56,6 +56,8 @@ class HoldScheduler(AsyncScheduler):  # type: ignore[misc]
         # What vLLM was told; with those set aside it is let have as many more.
         self._most_active: int = self.max_num_active_reqs
         self._most_running: int = self.max_num_running_reqs
+        # and of these, how many may share a step at present
+        self._limit = self._most_active
         self._claimants: list[Claimant] = []
         # one that waits and for which blocks were short in the last step
         self._short: Request | None = None
@@ -104,6 +106,10 @@ class HoldScheduler(AsyncScheduler):  # type: ignore[misc]
         total = self.kv_cache_manager.block_pool.num_gpu_blocks - 1
         return {request_id: self._blocks(request_id) / total for request_id in self._held}
 
+    def limit(self, requests: int | None) -> None:
+        """How many may share a step from now on; None for all there are slots for."""
+        self._limit = self._most_active if requests is None else min(requests, self._most_active)
+
     def yielded(self) -> tuple[int, list[str]]:
         """How often requests gave up their slots, and which of them wait for one."""
         return self._times_parked, [name for name in self._parked if name not in self._held]
@@ -145,6 +151,7 @@ class HoldScheduler(AsyncScheduler):  # type: ignore[misc]
 
     def schedule(self, *args: Any, **kwargs: Any) -> Any:
         wanted = bool(self._held or self._parked or self.waiting or self.kv_holding_waiting)
+        wanted = wanted or len(self.running) > self._limit
         if wanted:
             self._share_out()
         output = super().schedule(*args, **kwargs)
@@ -156,7 +163,7 @@ class HoldScheduler(AsyncScheduler):  # type: ignore[misc]
         """Before a step: who has its slots."""
         self._claimants = self._wanting()
         promoted = Counter(self._ranks[name] for name in self._promoted)
-        free = self._most_active - self.num_waiting_for_streaming_input
+        free = self._limit - self.num_waiting_for_streaming_input
         slots = self._slots_left(free)
         change = seats(slots, self._claimants, self._debts.due(promoted))
         self._promoted.update(change.promote)
@@ -171,8 +178,8 @@ class HoldScheduler(AsyncScheduler):  # type: ignore[misc]
             for _ in range(min(starting, len(self.running) + starting - free)):
                 self._preempt_aside()
         else:
-            self.max_num_active_reqs = self._most_active + aside
-            self.max_num_running_reqs = self._most_running + aside
+            self.max_num_active_reqs = self._limit + aside
+            self.max_num_running_reqs = min(self._limit, self._most_running) + aside
 
     def _slots_left(self, slots: int) -> int:
         """A higher class that is short of blocks takes them as it takes a slot: as if there was no
@@ -308,6 +315,10 @@ def _held_shares(core: EngineCore) -> dict[str, float]:
     return dict(core.scheduler.held_shares())
 
 
+def _limit(core: EngineCore, requests: int | None) -> None:
+    core.scheduler.limit(requests)
+
+
 def _yielded(core: EngineCore) -> tuple[int, list[str]]:
     times, names = core.scheduler.yielded()
     return times, names
@@ -321,6 +332,7 @@ def _kv_cache(core: EngineCore) -> list[int]:
 EngineCore.nehir_hold = _hold
 EngineCore.nehir_release = _release
 EngineCore.nehir_held_shares = _held_shares
+EngineCore.nehir_limit = _limit
 EngineCore.nehir_yielded = _yielded
 EngineCore.nehir_kv_cache = _kv_cache
 grammar.fail_instead_of_ending()

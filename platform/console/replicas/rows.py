@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from console.replicas.latency import LatencyRow, latency_rows
 from console.replicas.supervision import (
     EngineProcess,
     NoSupervisor,
@@ -89,6 +90,7 @@ class State(msgspec.Struct, frozen=True):
     going_on: str
     failed: str
     replicas: list[ReplicaRow]
+    latency: list[LatencyRow]
     queues: list[QueueRow]
 
 
@@ -103,6 +105,7 @@ async def state() -> State:
         going_on=supervised.going_on,
         failed=supervised.failed,
         replicas=replica_rows(views, supervised.engines),
+        latency=latency_rows(views),
         queues=[_queue(release, view, names) for release, view in queues],
     )
 

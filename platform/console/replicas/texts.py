@@ -35,6 +35,7 @@ def settings() -> dict[str, Any]:
             "within": _("{likely}, at most {longest}"),
             "unknown": _("not known yet"),
             "plot": _("Tokens a second in the last {minutes} min: at most {most}, now {now}"),
+            "latency": _latency(),
             "waits": _("{count} waiting"),
             "changed": _("Replica {replica}: {state}"),
             "gone": _("Replica {replica} has left"),
@@ -50,6 +51,18 @@ def settings() -> dict[str, Any]:
             "standard": pgettext("priority", "standard"),
             "batch": pgettext("priority", "batch"),
         },
+    }
+
+
+def _latency() -> dict[str, str]:
+    return {
+        "none": _("none"),
+        "ms": _("{count} ms"),
+        "of": _("{limit} of {slots}"),
+        "p95_plot": _(
+            "Between tokens, p95 in the last {minutes} min: at most {most} ms, now {now} ms"
+        ),
+        "limit_plot": _("How many might run in the last {minutes} min: at most {most}, now {now}"),
     }
 
 
