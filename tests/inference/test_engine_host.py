@@ -30,6 +30,7 @@ from inference.messages import (
 )
 from inference.models import Generation
 from inference.services import takeover
+from kernel.clock import Clock
 from kernel.database import database
 from kernel.redis import Client
 from tests.inference.making import Records, StoppedClock, entries, leased, request
@@ -42,16 +43,19 @@ def _short_waits(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
     settings.REPLICA_TIMEOUT_S = 1
 
 
-def host_of(engine: FakeEngine, redis: Client) -> EngineHost:
+def host_of(engine: FakeEngine, redis: Client, clock: Clock | None = None) -> EngineHost:
+    clock = clock or StoppedClock()
     return EngineHost(
-        engine, redis, StoppedClock(), replica="engine", release_id="rel_a", release_name="fake"
+        engine, redis, clock, replica="engine", release_id="rel_a", release_name="fake"
     )
 
 
 @asynccontextmanager
-async def hosting(engine: FakeEngine, redis: Client) -> AsyncIterator[asyncio.Task[None]]:
+async def hosting(
+    engine: FakeEngine, redis: Client, clock: Clock | None = None
+) -> AsyncIterator[asyncio.Task[None]]:
     """A ready host; stopped at the end as by SIGTERM."""
-    task = asyncio.create_task(host_of(engine, redis).run())
+    task = asyncio.create_task(host_of(engine, redis, clock).run())
     while not any(each.state == "ready" for each in await registry.replicas(redis)):
         await asyncio.sleep(0.005)
     try:
