@@ -3,6 +3,7 @@
 import { listenForButtons } from "./asking.js";
 import { showQueues, showReplicas } from "./rows.js";
 import { fill, settings, texts } from "./settings.js";
+import { showShares } from "./shares.js";
 
 const PAUSE_MS = 1_000;
 const TIMEOUT_MS = 10_000;
@@ -28,6 +29,7 @@ function show(state) {
   if (!state.redis && page.dataset.shown) return;
   const changes = showReplicas(state.replicas, state.now);
   showQueues(state.queues);
+  showShares(state.shares);
   if (state.redis) page.dataset.shown = "yes";
   if (changes.length) announce.textContent = changes.join(". ");
 }
