@@ -137,6 +137,23 @@ async def test_between_tokens_is_the_engines_pace_and_not_the_readers(
     assert len(gaps) == 6
 
 
+async def test_what_an_engine_gives_after_it_was_told_to_hold_begins_no_gap(
+    redis: Client, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gaps: list[float] = []
+    monkeypatch.setattr(metrics.Gathered, "observe", lambda _, value: gaps.append(value))
+    async with bench(redis, records, FakeEngine(ttft_s=0, itl_s=0)) as at:
+        run = Run.of(request(), now=0)
+        run.flow.held = True
+        at.runner._time(run, 1)
+        run.flow.held = False
+        at.clock.advance(60)
+        at.runner._time(run, 1)
+        at.clock.advance(0.1)
+        at.runner._time(run, 1)
+    assert gaps == pytest.approx([0.1])
+
+
 def test_tokens_that_come_together_share_their_time() -> None:
     tally = Tally(RELEASE)
     before = [value(f"inter_token_latency_seconds_{each}") for each in ("sum", "count")]
