@@ -14,6 +14,7 @@ from django.conf import settings
 from inference import messages, prefixes, redis_keys, scripts
 from inference.messages import QueuedRequest, Started
 from kernel.redis import Client
+from tenants.priority import CLASSES, PriorityClass
 
 # A request may wait for its whole queue time and then stream; its log must outlive both.
 LOG_RESERVE_S = 60
@@ -42,15 +43,23 @@ async def claim_or_leave(
     *,
     room: int,
     prefixes_kept: int,
+    lowest: PriorityClass = CLASSES[-1],
     now_us: int | None = None,
 ) -> Claimed | Left | None:
     """As `claim`, for a host that can take `room` requests; unless another that has room as well
     has served more of the request's prompt (`docs/adr/0012`).
 
     prefixes_kept: how many marks of what it serves are kept for this replica
+    lowest: the lowest class that the host has room for; those below are passed over
     """
     return await take(
-        redis, release_id, incarnation, room=room, prefixes_kept=prefixes_kept, now_us=now_us
+        redis,
+        release_id,
+        incarnation,
+        room=room,
+        prefixes_kept=prefixes_kept,
+        lowest=lowest,
+        now_us=now_us,
     )
 
 
@@ -62,6 +71,7 @@ async def take(
     only: str = "",
     room: int | None = None,
     prefixes_kept: int = prefixes.KEPT,
+    lowest: PriorityClass = CLASSES[-1],
     now_us: int | None = None,
 ) -> Claimed | Left | None:
     keys = release_keys(release_id)
@@ -83,6 +93,7 @@ async def take(
             round(settings.PREFIX_WAIT_MS * 1000),
             settings.PREFIX_SLACK,
             prefixes_kept,
+            lowest,
         ],
     )
     if not reply:

@@ -178,7 +178,8 @@ class ReplicaRecord(msgspec.Struct, frozen=True):
     incarnation: new for every start of the process; replica: the slot's stable name
     state: loading, ready (has made a token) or draining; since: when it began, in Unix seconds
     batch_tokens, longest_prompt: prompts and answers of what it runs, together; of one
-    tokens_per_s: made lately; output_tokens, holds, restores, takeovers: since its start
+    tokens_per_s: made lately
+    output_tokens, holds (for credit), yields (of a slot), restores, takeovers: since its start
     kv_used_blocks, kv_total_blocks: of its engine's KV cache; 0 in all if it can't tell
     """
 
@@ -198,6 +199,7 @@ class ReplicaRecord(msgspec.Struct, frozen=True):
     holds: int = 0
     restores: int = 0
     takeovers: int = 0
+    yields: int = 0
     kv_used_blocks: int = 0
     kv_total_blocks: int = 0
     version: int = VERSION

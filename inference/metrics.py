@@ -62,7 +62,7 @@ RUNNING = Gauge(
 )
 HELD = Gauge(
     "nehir_num_requests_held",
-    "Generations of a replica that wait for their reader.",
+    "Generations of a replica that wait for their reader, or for a slot of a higher class.",
     ["release", "replica"],
     multiprocess_mode="livemostrecent",
 )
@@ -101,6 +101,11 @@ PREFIX_QUERIES = Counter(
 PREFIX_HITS = Counter(
     "nehir_prefix_cache_hits", "Of these, the tokens that were found there.", ["release"]
 )
+HOLDS = Counter(
+    "nehir_holds",
+    "Times a generation was held in its engine: for want of credit, or for a higher class.",
+    ["release", "reason"],
+)
 KV_USAGE = Gauge(
     "nehir_kv_cache_usage_perc",
     "Share of a replica's KV cache blocks that requests keep; 1 is all.",
@@ -112,7 +117,6 @@ PREEMPTIONS = Counter(
     "Times that an engine took a request's KV blocks away, held ones first.",
     ["release"],
 )
-HOLDS = Counter("nehir_holds", "Times a generation was held for want of credit.", ["release"])
 RESTORES = Counter(
     "nehir_restores", "Generations that went on in an engine after they had begun.", ["release"]
 )

@@ -31,6 +31,7 @@ from inference.messages import Failed, Final, Opened, QueuedRequest, Suspended
 from inference.token_log import Position
 from kernel.errors import QueueFull
 from kernel.redis import Client
+from tenants.priority import CLASSES, PriorityClass
 
 
 async def enqueue(redis: Client, request: QueuedRequest, *, now_us: int | None = None) -> int:
@@ -64,21 +65,26 @@ async def claim(
     incarnation: str,
     *,
     takes: Callable[[QueuedRequest], bool] | None = None,
+    lowest: PriorityClass = CLASSES[-1],
     now_us: int | None = None,
 ) -> QueuedRequest | None:
     """The request whose turn it is, now leased to this incarnation, or None.
 
     takes: whether the host has room for it; None then, since nobody is passed over
+    lowest: the lowest class that the host has room for; those below are passed over
     """
     only = ""
     if takes is not None:
         following = await scripts.run(
-            redis, "next", release_keys(release_id), [redis_keys.PREFIX, settings.INPUT_TOKEN_COST]
+            redis,
+            "next",
+            release_keys(release_id),
+            [redis_keys.PREFIX, settings.INPUT_TOKEN_COST, lowest],
         )
         if not following or not takes(seen := messages.decode_request(following)):
             return None
         only = seen.generation_id
-    taken = await take(redis, release_id, incarnation, only=only, now_us=now_us)
+    taken = await take(redis, release_id, incarnation, only=only, lowest=lowest, now_us=now_us)
     return taken.request if isinstance(taken, Claimed) else None
 
 

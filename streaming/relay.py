@@ -86,6 +86,11 @@ class Relay:
         finally:
             self._part(tail, reader)
 
+    def wake(self, tenant_id: str, generation_id: str) -> None:
+        """Give those who wait at the end of this log an empty batch now."""
+        if tail := self._tails.get(redis_keys.log(tenant_id, generation_id)):
+            tail.stayed_quiet()
+
     async def _entries(self, tail: Tail, position: Position) -> list[LogEntry]:
         # Of what is handed out next, a reader that was faster by itself has had a part.
         while tail.position <= position:

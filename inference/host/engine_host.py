@@ -23,6 +23,7 @@ from inference.host.kv_watch import KVWatch
 from inference.host.lost_replicas import LostReplicas
 from inference.host.prefix_notes import PrefixNotes
 from inference.host.presence import OUTAGE_PAUSE_S, Presence, outage_logged
+from inference.host.room import Room, room
 from inference.host.runner import Runner
 from inference.host.settler import Settler
 from inference.host.writer import LogWriter
@@ -40,6 +41,9 @@ OUTAGE_LIMIT_S = 10.0
 # A long queue takes a millisecond for a hundred requests to read.
 QUEUE_GAUGES_EVERY_S = 5.0
 FULL_PAUSE_S = 0.005
+# How often a host that has no room for all asks for higher classes: less than a step on most
+# engines, and little for Redis.
+HIGHER_PAUSE_S = 0.02
 SETTLE_GRACE_S = 10.0
 CANCEL_AGAIN_S = 1.0
 
@@ -182,13 +186,14 @@ class EngineHost:
         tally.publish()
         lapsed = await self._presence.renew(
             state="draining" if self._draining.is_set() else "ready",
-            running=max(0, load.running - self._runner.held_in_engine),
-            held=self._runner.held,
+            running=max(0, load.running - self._runner.held_in_engine - self._runner.yielded),
+            held=self._runner.held + self._runner.yielded,
             waiting=load.waiting,
             output_tokens=self._warm_up_tokens + tally.output_tokens,
             batch_tokens=self._runner.batch_tokens,
             longest_prompt=self._runner.longest_prompt,
             holds=tally.holds,
+            yields=tally.yields,
             restores=tally.restores,
             takeovers=tally.takeovers,
             kv_used_blocks=kv.used_blocks if kv else 0,
@@ -210,35 +215,33 @@ class EngineHost:
 
     async def _pull(self) -> None:
         """Take requests until it drains."""
-        release_id, incarnation = self._release_id, self._presence.incarnation
         adopt_at, at_once = 0.0, 1
-        while room := await self._room():
+        while found := await self._room():
             with outage_logged("pulling"):
                 if (now := asyncio.get_running_loop().time()) >= adopt_at:
                     adopt_at = now + BLOCK_S
                     await self._adopt()
-                at_once = min(at_once, room)
-                taken, wait_s = await self._claim(at_once, room)
+                at_once = min(at_once, found.count)
+                taken, wait_s = await self._claim(at_once, found)
                 if taken == at_once:
                     at_once = min(2 * at_once, settings.ENGINE_QUEUE_DEPTH)
                     # Let the engine see them, so that its load counts for the next.
                     await asyncio.sleep(0)
                 else:
                     at_once = 1
-                    await claiming.wait_for_arrival(
-                        self._redis, release_id, incarnation, timeout_s=wait_s
-                    )
+                    await self._await_more(found, wait_s)
                 continue
             await asyncio.sleep(OUTAGE_PAUSE_S)
         with outage_logged("leaving the queue"):
-            await claiming.stop_claiming(self._redis, release_id, incarnation)
+            incarnation = self._presence.incarnation
+            await claiming.stop_claiming(self._redis, self._release_id, incarnation)
 
-    async def _claim(self, at_once: int, room: int) -> tuple[int, float]:
+    async def _claim(self, at_once: int, room: Room) -> tuple[int, float]:
         """Take up to so many in one round trip; how many there were, and how long to wait for more
         where that is not all.
         """
         asking = asyncio.gather(
-            *(self._ask(room - nth) for nth in range(at_once)), return_exceptions=True
+            *(self._ask(room, nth) for nth in range(at_once)), return_exceptions=True
         )
         try:
             replies = await asyncio.shield(asking)
@@ -249,12 +252,14 @@ class EngineHost:
         left = [each.wait_s for each in replies if isinstance(each, Left)]
         return self._start_claimed(replies), min(left, default=BLOCK_S)
 
-    async def _ask(self, room: int) -> Claimed | Left | None:
+    async def _ask(self, room: Room, nth: int) -> Claimed | Left | None:
+        """Others are told of room for all alone: they would leave here what stays in the queue."""
         return await claiming.claim_or_leave(
             self._redis,
             self._release_id,
             self._presence.incarnation,
-            room=room,
+            room=room.count - nth if room.is_for_all else 0,
+            lowest=room.lowest,
             prefixes_kept=self._prefixes.kept,
         )
 
@@ -284,26 +289,27 @@ class EngineHost:
                 log.warning("%s was given here and never started.", request.generation_id)
                 self._start(request)
 
-    async def _room(self) -> int:
-        """Wait for room, and for how many; 0 when nothing is to be taken any more."""
+    async def _room(self) -> Room | None:
+        """Wait for room; None when nothing is to be taken any more."""
         while not self._draining.is_set():
             # Asked once: it may have changed when it is asked again, and none means to leave.
-            if (room := self._room_now()) > 0:
-                return room
+            if self._presence.is_heard and (found := room(self._engine, self._runner)):
+                return found
             # Room comes from the engine, which tells nobody.
             await asyncio.sleep(FULL_PAUSE_S)
-        return 0
+        return None
 
-    def _room_now(self) -> int:
-        """What the engine prefills in its next step waits for nobody in it, however many they are;
-        beyond that the queue is the fairer place to wait.
-        """
-        if not self._presence.is_heard:
-            return 0
-        load, depth = self._engine.load(), int(settings.ENGINE_QUEUE_DEPTH)
-        fits_a_step = load.waiting_tokens < settings.ENGINE_STEP_TOKENS
-        room = depth if fits_a_step else depth - load.waiting
-        return min(room, settings.ENGINE_MAX_RUNNING - len(self._runner))
+    async def _await_more(self, room: Room, wait_s: float) -> None:
+        """When the queue had nothing more that there is room for."""
+        if room.is_for_all:
+            incarnation = self._presence.incarnation
+            await claiming.wait_for_arrival(
+                self._redis, self._release_id, incarnation, timeout_s=wait_s
+            )
+        else:
+            # Lower classes may wait in it, for room that comes without a bell; and a bell heard
+            # here would be one that nobody hears who has room.
+            await asyncio.sleep(min(wait_s, HIGHER_PAUSE_S))
 
     async def _listen(self) -> None:
         while True:

@@ -20,6 +20,7 @@ from inference.messages import (
     SuspendReason,
     Usage,
 )
+from tenants.priority import RANKS
 
 
 @dataclass(slots=True)
@@ -69,6 +70,10 @@ class Run:
     @property
     def id(self) -> str:
         return self.request.generation_id
+
+    @property
+    def rank(self) -> int:
+        return RANKS[self.request.priority_class]
 
     @property
     def waits_for_engine(self) -> bool:

@@ -10,6 +10,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable
 
+import msgspec
 from django.conf import settings
 
 from inference.engine.protocol import Delta, Engine, EngineDead, EngineError, GrammarFailed
@@ -19,6 +20,7 @@ from inference.host.run import Run
 from inference.host.settler import Ended, Settler
 from inference.host.tally import Tally
 from inference.host.writer import LogLost, LogWriter
+from inference.host.yielding import Yielding
 from inference.messages import (
     Cancel,
     Control,
@@ -57,6 +59,7 @@ class Runner:
         self._clock = clock
         self.tally = Tally(release_name)
         self._credit = Credit(engine, clock, self.tally)
+        self._yielding = Yielding(engine, self.tally)
         self._tasks: dict[str, tuple[Run, asyncio.Task[None]]] = {}
         # A cancel may overtake the reply that hands the request over.
         self._cancelled_early: deque[str] = deque(maxlen=1000)
@@ -65,6 +68,10 @@ class Runner:
 
     def __len__(self) -> int:
         return len(self._tasks)
+
+    def up_to(self, rank: int) -> int:
+        """How many are of this class or above it."""
+        return sum(run.rank <= rank for run, _ in self._tasks.values())
 
     @property
     def in_engine(self) -> int:
@@ -89,6 +96,11 @@ class Runner:
     def held_in_engine(self) -> int:
         """How many of these the engine has, and counts as running."""
         return sum(run.is_held_in_engine for run, _ in self._tasks.values())
+
+    @property
+    def yielded(self) -> int:
+        """How many have given their slots to higher classes, as of the last look."""
+        return sum(name in self._tasks for name in self._yielding.now)
 
     def __contains__(self, generation_id: str) -> bool:
         return generation_id in self._tasks
@@ -173,6 +185,7 @@ class Runner:
                 if run.flow.is_detached(now=now, grace_s=settings.DETACH_GRACE_S):
                     await self._detach(run)
             runs = [run for run, _ in self._tasks.values()]
+            await self._yielding.look(runs)
             for run in await beyond_limits(self._engine, runs, now=now):
                 await self._make_way(run)
 
@@ -279,7 +292,8 @@ class Runner:
         raise EngineError("The stream ended without a finish reason.")
 
     def _deltas(self, run: Run) -> AsyncGenerator[Delta, None]:
-        request, progress = run.request.engine_request, run.request.progress
+        progress = run.request.progress
+        request = msgspec.structs.replace(run.request.engine_request, rank=run.rank)
         if progress and progress.token_ids:
             self.tally.restored()
             return self._engine.restore(request, progress.token_ids, run.request.logged_text)

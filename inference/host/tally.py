@@ -12,13 +12,15 @@ from inference.messages import Failed, Final, QueuedRequest, Suspended
 
 class Tally:
     """deltas, output_tokens: what the engine has given
-    holds: times that a generation waited for credit; restores: generations begun after their tokens
+    holds: times that a generation waited for credit; yields: for a slot that it had given to a
+    higher class; restores: generations begun after their tokens
     takeovers: generations of lost replicas that were dealt with
     """
 
     def __init__(self, release_name: str) -> None:
         self._release = release_name
-        self._held = metrics.HOLDS.labels(release_name)
+        self._held = metrics.HOLDS.labels(release_name, "credit")
+        self._yielded = metrics.HOLDS.labels(release_name, "class")
         self._gaps = metrics.Gathered(
             metrics.INTER_TOKEN.labels(release_name), metrics.STEP_SECONDS
         )
@@ -27,6 +29,7 @@ class Tally:
         self.output_tokens = 0
         self.deltas = 0
         self.holds = 0
+        self.yields = 0
         self.restores = 0
         self.takeovers = 0
 
@@ -65,6 +68,11 @@ class Tally:
     def held(self) -> None:
         self.holds += 1
         self._held.inc()
+
+    def yielded(self, times: int) -> None:
+        """times: since the engine's start"""
+        self._yielded.inc(times - self.yields)
+        self.yields = times
 
     def ended(self, end: Suspended | Final | None, *, took_s: float, tokens: int) -> None:
         """tokens: of the whole answer so far"""

@@ -185,12 +185,14 @@ local function size_of(sizes, id)
   return tonumber(prompt or '0'), tonumber(most or '0'), tonumber(weight or '1'), class, tenant
 end
 
--- The class whose turn it is: a lower one that is owed its head's prompt, else the highest that waits.
-local function turn(share, sizes, input_cost)
-  local highest
+-- The class whose turn it is: a lower one that is owed its head's prompt, else the highest that waits. Classes below `lowest` are left
+-- out, as if they didn't wait: there is no room for them, and they keep what they are owed.
+local function turn(share, sizes, input_cost, lowest)
+  local highest, within
   for n = #CLASSES, 1, -1 do
     local class = CLASSES[n]
-    if waits(share, class) then
+    within = within or class == lowest
+    if within and waits(share, class) then
       local owed = tonumber(redis.call('HGET', share, 'owed:' .. class) or '0')
       local id = owed > 0 and head(share, class)
       if id and owed >= input_cost * size_of(sizes, id) then return class end

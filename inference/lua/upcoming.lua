@@ -9,11 +9,11 @@ local function take_out(queue, tenants, sizes, share, class, tenant, id)
   return true
 end
 
--- The request whose turn it is. One whose body has expired is dropped on the way.
+-- The request whose turn it is, of class `lowest` or one above it. One whose body has expired is dropped on the way.
 -- Returns {id, class, tenant, prompt tokens, weight}, request; or nil, false when none waits.
-local function upcoming(queue, tenants, sizes, share, prefix, input_cost)
+local function upcoming(queue, tenants, sizes, share, prefix, input_cost, lowest)
   while true do
-    local class = turn(share, sizes, input_cost)
+    local class = turn(share, sizes, input_cost, lowest)
     if not class then return nil, false end
     local id, tenant = head(share, class)
     if id then

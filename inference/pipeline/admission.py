@@ -51,6 +51,7 @@ class Admitted:
     """A generation on its way: where to read it and how to end it.
 
     new: it has just been queued by this process
+    key_id: the API key that it was asked with; None for a person's session
     """
 
     tenant_id: str
@@ -62,3 +63,4 @@ class Admitted:
     high_water_tokens: int
     detached: Detached
     new: bool = False
+    key_id: str | None = None

@@ -4,7 +4,7 @@ import { showBar } from "./bar.js";
 import { atMoment, fill, number, settings, since, texts, took } from "./settings.js";
 import { sparkline } from "./sparkline.js";
 
-const COUNTS = ["running", "waiting", "held", "holds", "restores", "takeovers"];
+const COUNTS = ["running", "waiting", "held", "holds", "yields", "restores", "takeovers"];
 // In these there is no engine that could count anything.
 const IDLE = new Set(["starting", "stopped", "failing", "lost"]);
 

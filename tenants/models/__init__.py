@@ -9,6 +9,7 @@ from tenants.models.audit_record import (
     AuditRecord,
     Decision,
 )
+from tenants.models.key_scope import KeyScopeChoice
 from tenants.models.membership import Membership, Role
 from tenants.models.platform_grant import PlatformGrant, PlatformRole
 from tenants.models.priority import Priority
@@ -23,6 +24,7 @@ __all__ = [
     "AuditOutcome",
     "AuditRecord",
     "Decision",
+    "KeyScopeChoice",
     "Membership",
     "PlatformGrant",
     "PlatformRole",

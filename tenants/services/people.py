@@ -12,6 +12,7 @@ from django.db import transaction
 from django.utils.translation import gettext_noop
 
 from kernel.errors import BadRequest, Conflict, PermissionDenied
+from tenants import scope
 from tenants.models import Membership, Role, Tenant
 from tenants.permissions import Action, may_assign, opens_console, role_allows
 from tenants.principal import Actor, Principal, Visitor, actor_name
@@ -31,15 +32,31 @@ def principal_of(user: Visitor, *, tenant_id: str | None) -> Principal:
         None,
     )
     if membership is None:
-        raise PermissionDenied(
-            gettext_noop("You are not a member of a tenant that may chat."), code="no_membership"
-        )
+        raise no_membership()
     return as_principal(membership)
 
 
 def chatting(memberships: Iterable[Membership]) -> list[Membership]:
     """Those that let their person ask for answers."""
     return [each for each in memberships if role_allows(each.role, Action.ANSWER_ASK)]
+
+
+def no_membership() -> PermissionDenied:
+    return PermissionDenied(
+        gettext_noop("You are not a member of a tenant that may chat."), code="no_membership"
+    )
+
+
+def chatting_among(user_ids: Iterable[str]) -> set[tuple[str, str]]:
+    """(user id, tenant id) of the memberships by which these people may chat now. One query."""
+    with scope.whole_platform():
+        rows = Membership.objects.filter(
+            user_id__in=list(user_ids),
+            user__is_active=True,
+            tenant__is_active=True,
+            role__in=[role for role in Role if role_allows(role, Action.ANSWER_ASK)],
+        ).values_list("user_id", "tenant_id")
+        return {(str(user_id), tenant_id) for user_id, tenant_id in rows}
 
 
 def as_principal(membership: Membership) -> Principal:

@@ -88,11 +88,12 @@ async def test_ends_tokens_and_time_in_the_engine() -> None:
 
 async def test_holds_and_restores() -> None:
     tally = Tally(RELEASE)
-    before = value("holds_total"), value("restores_total")
+    before = value("holds_total", reason="credit"), value("restores_total")
     tally.held()
     tally.restored()
     tally.restored()
-    assert (value("holds_total") - before[0], value("restores_total") - before[1]) == (1, 2)
+    held = value("holds_total", reason="credit") - before[0]
+    assert (held, value("restores_total") - before[1]) == (1, 2)
     assert (tally.holds, tally.restores) == (1, 2)
 
 

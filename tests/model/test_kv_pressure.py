@@ -84,12 +84,13 @@ async def test_held_requests_make_room_for_waiting_ones(
     assert await released(small_engine, held) == [undisturbed] * 3
 
 
-async def test_held_requests_give_their_slots_to_waiting_ones(
-    small_engine: Engine, undisturbed: list[int]
-) -> None:
+async def test_held_requests_have_no_slots(small_engine: Engine, undisturbed: list[int]) -> None:
+    """So many others run meanwhile as there are slots; and those held keep their blocks."""
     held = await held_at(small_engine, 5, "slot-1", "slot-2", "slot-3", "slot-4")
-    waiting = Stream(small_engine, asking("waiting", COUNT, max_tokens=5))
-    await waiting.task
+    kept = await small_engine.held_shares()
+    others = [Stream(small_engine, asking(f"waiting-{n}", COUNT, max_tokens=5)) for n in range(4)]
+    await asyncio.gather(*(other.task for other in others))
+    assert await small_engine.held_shares() == kept
     assert await released(small_engine, held) == [undisturbed] * 4
 
 

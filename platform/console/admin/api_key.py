@@ -20,7 +20,7 @@ from console.pages import ScopedForm, TenantAdmin
 from console.scope import actor_of
 from tenants.models import ApiKey
 from tenants.permissions import Action
-from tenants.services.keys import issue_key, revoke_key
+from tenants.services.keys import KeyRights, issue_key, revoke_key
 
 STATUSES = {"active": _("Active"), "expired": _("Expired"), "revoked": _("Revoked")}
 
@@ -77,7 +77,7 @@ class ApiKeyPages(TenantAdmin):
 
     @display(description=_("key"))  # type: ignore[untyped-decorator]
     def public_part(self, obj: Any) -> str:
-        return f"nhr_{obj.pk}_…"
+        return f"{obj.prefix}_…"
 
     @display(  # type: ignore[untyped-decorator]
         description=_("status"),
@@ -144,7 +144,7 @@ class ApiKeyPages(TenantAdmin):
             service_account=obj.service_account,
             name=obj.name,
             expires_at=obj.expires_at,
-            highest_priority=obj.highest_priority,
+            rights=KeyRights(highest_priority=obj.highest_priority),
             actor=actor_of(request),
             now=timezone.now(),
         )

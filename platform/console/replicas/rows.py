@@ -55,6 +55,7 @@ class ReplicaRow(msgspec.Struct, frozen=True):
     held: int = 0
     tokens_per_s: float = 0.0
     holds: int = 0
+    yields: int = 0
     restores: int = 0
     takeovers: int = 0
     kv_used_blocks: int = 0
@@ -179,6 +180,7 @@ def _replica(view: ReplicaView, processes: Mapping[str, EngineProcess]) -> Repli
         held=record.held,
         tokens_per_s=record.tokens_per_s,
         holds=record.holds,
+        yields=record.yields,
         restores=record.restores,
         takeovers=record.takeovers,
         kv_used_blocks=record.kv_used_blocks,
