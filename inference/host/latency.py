@@ -28,14 +28,9 @@ class Latency:
         self._clock = clock
         self._runs = runs
 
-    def token(self, run: Run) -> None:
-        """A step added to it. What comes while it is held, or next after it, has waited for its
-        reader.
-        """
-        now = self._clock.monotonic()
-        if run.token_at is not None:
-            self.concurrency.delivered(now - run.token_at, now=now)
-        run.token_at = None if run.flow.held else now
+    def delivered(self, gap_s: float, *, now: float) -> None:
+        """A step added to an answer, `gap_s` after the one before."""
+        self.concurrency.delivered(gap_s, now=now)
 
     def limits(self) -> dict[PriorityClass, int]:
         """By class, how many may run once one of it has joined what runs."""

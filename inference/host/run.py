@@ -28,8 +28,8 @@ class Run:
     """taken_at: when the host took it, in seconds of its monotonic clock
     in_engine: the engine has been asked for it
     decoding: the engine has given something
-    held_at: when it was last held, by the same clock
-    token_at: when its last token came, None where the time to the next one says nothing
+    token_at: when its last tokens came, None after a pause; held_at: when it was last held; both by
+    the same clock
     dropped: another has it
     charged: how many of its tokens its tenant is charged for
     go_on: set whenever a run that an engine can't hold, and so waits unread, has to look again
@@ -47,8 +47,8 @@ class Run:
     ending: bool = False
     in_engine: bool = False
     decoding: bool = False
-    held_at: float = 0.0
     token_at: float | None = None
+    held_at: float = 0.0
     dropped: bool = False
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
 

@@ -312,7 +312,7 @@ class Runner:
         progress = run.request.progress
         request = msgspec.structs.replace(run.request.engine_request, rank=run.rank)
         if progress and progress.token_ids:
-            self.tally.restores += 1
+            self.tally.restored()
             return self._engine.restore(request, progress.token_ids, run.request.logged_text)
         return self._engine.submit(request)
 
@@ -338,11 +338,19 @@ class Runner:
         self.tally.took(delta)
         if not run.decoding:
             run.decoding = True
-            self.tally.prefilled(run.prompt_tokens, delta.cached_tokens)
+            self.tally.prefilled(run.request, delta.cached_tokens)
         if delta.token_ids:
-            self.latency.token(run)
+            self._time(run, len(delta.token_ids))
         run.cached_tokens = run.cached_tokens or delta.cached_tokens
         self._writer.add(run.tail, delta)
+
+    def _time(self, run: Run, tokens: int) -> None:
+        """Since its last tokens, unless it has been held in between: that is its reader's pace."""
+        now = self._clock.monotonic()
+        if run.token_at is not None:
+            self.tally.came_after(now - run.token_at, tokens)
+            self.latency.delivered(now - run.token_at, now=now)
+        run.token_at = None if run.flow.held else now
 
 
 def _broken_off(run: Run, why: SuspendReason) -> Suspended | Final:

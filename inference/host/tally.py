@@ -21,6 +21,9 @@ class Tally:
         self._release = release_name
         self._held = metrics.HOLDS.labels(release_name, "credit")
         self._yielded = metrics.HOLDS.labels(release_name, "class")
+        self._gaps = metrics.Gathered(
+            metrics.INTER_TOKEN.labels(release_name), metrics.STEP_SECONDS
+        )
         self._counted_tokens = 0
         self._lengths: deque[int] = deque(maxlen=1000)
         self.output_tokens = 0
@@ -40,9 +43,23 @@ class Tally:
     def claimed(self, match: Match) -> None:
         metrics.PREFIX_CLAIMS.labels(self._release, match).inc()
 
-    def prefilled(self, prompt_tokens: int, cached_tokens: int) -> None:
+    def prefilled(self, request: QueuedRequest, cached_tokens: int) -> None:
+        """One that goes on has had its prompt counted for its tenant."""
+        prompt_tokens = len(request.engine_request.prompt_token_ids)
         metrics.PREFIX_QUERIES.labels(self._release).inc(prompt_tokens)
         metrics.PREFIX_HITS.labels(self._release).inc(cached_tokens)
+        if request.progress is None:
+            metrics.tenant_tokens(self._release, request, "input").inc(prompt_tokens)
+            metrics.tenant_tokens(self._release, request, "cached_input").inc(cached_tokens)
+
+    def came_after(self, seconds: float, tokens: int) -> None:
+        """So many tokens came together, so long after those before them."""
+        for _ in range(tokens):
+            self._gaps.observe(seconds / tokens)
+
+    def restored(self) -> None:
+        self.restores += 1
+        metrics.RESTORES.labels(self._release).inc()
 
     def took(self, delta: Delta) -> None:
         self.deltas += 1
@@ -75,6 +92,7 @@ class Tally:
         made = metrics.OUTPUT_TOKENS.labels(self._release)
         made.inc(self.output_tokens - self._counted_tokens)
         self._counted_tokens = self.output_tokens
+        self._gaps.publish()
 
     def lengths(self) -> list[int]:
         """Tokens of the answers that have ended since the last call."""

@@ -139,6 +139,14 @@ local function note_service(share, service, now)
   redis.call('HINCRBYFLOAT', buckets, second, string.format('%.6f', service))
 end
 
+-- What each tenant had in each of the last spans, for operators to look at beside what it may have.
+local SPAN_US, SPANS_KEPT_S = 30 * 1000000, 360
+local function note_share(share, class, tenant, service, now)
+  local span = share .. ':served:' .. math.floor(now / SPAN_US)
+  redis.call('HINCRBYFLOAT', span, class .. ' ' .. tenant, string.format('%.6f', service))
+  redis.call('EXPIRE', span, SPANS_KEPT_S)
+end
+
 -- Service: tokens by their cost. A tenant that was forgotten goes on from where those are who wait.
 local function charge(share, class, tenant, weight, service, floor, now)
   if service <= 0 then return end
@@ -149,6 +157,7 @@ local function charge(share, class, tenant, weight, service, floor, now)
   note_seen(share, class, tenant, now)
   owe(share, class, service, floor)
   note_service(share, service, now)
+  note_share(share, class, tenant, service, now)
 end
 
 -- The head of a class: what goes on first, else the head of the line with the least counter, the earlier where these are equal.

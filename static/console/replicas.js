@@ -4,6 +4,7 @@ import { listenForButtons } from "./asking.js";
 import { showLatency } from "./latency.js";
 import { showQueues, showReplicas } from "./rows.js";
 import { fill, settings, texts } from "./settings.js";
+import { showShares } from "./shares.js";
 
 const PAUSE_MS = 1_000;
 const TIMEOUT_MS = 10_000;
@@ -30,6 +31,7 @@ function show(state) {
   const changes = showReplicas(state.replicas, state.now);
   showLatency(state.latency);
   showQueues(state.queues);
+  showShares(state.shares);
   if (state.redis) page.dataset.shown = "yes";
   if (changes.length) announce.textContent = changes.join(". ");
 }

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from console.replicas.latency import LatencyRow, latency_rows
+from console.replicas.shares import ReleaseShares, share_rows
 from console.replicas.supervision import (
     EngineProcess,
     NoSupervisor,
@@ -18,6 +19,7 @@ from console.replicas.supervision import (
 )
 from inference.messages import ReplicaRecord
 from inference.services import replicas as service
+from inference.services import shares as sharing
 from inference.services.queue_view import QueueView, Share
 from inference.services.replicas import LOST, ReplicaView, slot
 from kernel.database import database
@@ -92,12 +94,15 @@ class State(msgspec.Struct, frozen=True):
     replicas: list[ReplicaRow]
     latency: list[LatencyRow]
     queues: list[QueueRow]
+    shares: list[ReleaseShares]
 
 
 async def state() -> State:
     (supervised, known), told = await asyncio.gather(_supervised(), _told())
-    views, queues = told or ([], [])
-    names = await database(_tenant_names, {share.tenant_id for share in _shares(queues)})
+    views, queues, shares = told or ([], [], [])
+    tenants = {share.tenant_id for share in _shares(queues)}
+    tenants |= {share.tenant_id for _, of_release in shares for share in of_release}
+    names = await database(_tenant_names, tenants)
     return State(
         now=time.time(),
         redis=told is not None,
@@ -107,14 +112,20 @@ async def state() -> State:
         replicas=replica_rows(views, supervised.engines),
         latency=latency_rows(views),
         queues=[_queue(release, view, names) for release, view in queues],
+        shares=share_rows(shares, names),
     )
 
 
-async def _told() -> tuple[list[ReplicaView], list[tuple[str, QueueView]]] | None:
+async def _told() -> (
+    tuple[list[ReplicaView], list[tuple[str, QueueView]], list[tuple[str, list[sharing.Share]]]]
+    | None
+):
     """None while Redis doesn't answer."""
     try:
         async with asyncio.timeout(REDIS_WITHIN_S):
-            return await asyncio.gather(service.replicas(client()), service.queues(client()))
+            return await asyncio.gather(
+                service.replicas(client()), service.queues(client()), sharing.shares(client())
+            )
     except OUTAGE:
         return None
 

@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 from inference.replica_history import SPAN_S
+from inference.services.shares import WINDOW_S
 
 
 def settings() -> dict[str, Any]:
@@ -18,6 +19,7 @@ def settings() -> dict[str, Any]:
     return {
         "urls": {name: reverse(f"admin:replicas_{name}") for name in names},
         "span_s": SPAN_S,
+        "shares_s": WINDOW_S,
         "texts": {
             "states": _states(),
             "since": {
@@ -37,6 +39,13 @@ def settings() -> dict[str, Any]:
             "plot": _("Tokens a second in the last {minutes} min: at most {most}, now {now}"),
             "latency": _latency(),
             "waits": _("{count} waiting"),
+            "kv": _("{used} of {total} blocks"),
+            "percent": _("{count} %"),
+            "shares": {
+                "within": _("in the last {minutes} min"),
+                "bar": _("{part} % of the class; its weight entitles it to {entitled} %"),
+                "short": _("It waits and has had less than its share."),
+            },
             "changed": _("Replica {replica}: {state}"),
             "gone": _("Replica {replica} has left"),
             "going_on": _("The supervisor is at work: {what}."),
