@@ -9,14 +9,17 @@ from datetime import datetime
 from typing import cast
 
 from django.conf import settings
+from django.db import transaction
 from django.utils.translation import gettext_noop
 from django.views.decorators.debug import sensitive_variables
 
 from kernel.errors import BadRequest, PermissionDenied, Unauthenticated
 from tenants import key_format, scope
+from tenants.audit_actions import AuditAction
 from tenants.models import ApiKey, Priority, ServiceAccount
 from tenants.principal import Actor, Principal, actor_name
 from tenants.priority import PriorityClass, lower
+from tenants.services.key_records import key_record
 
 log = logging.getLogger(__name__)
 
@@ -46,24 +49,30 @@ def issue_key(
     _check_new(service_account, name, expires_at, now)
     text = key_format.make()
     version = max(settings.KEY_PEPPERS)
-    key = ApiKey.objects.create(
-        id=text.id,
-        tenant_id=service_account.tenant_id,
-        service_account=service_account,
-        name=name,
-        digest=_digest(text.secret, version),
-        pepper_version=version,
-        created_at=now,
-        expires_at=expires_at,
-        highest_priority=highest_priority,
-    )
+    with transaction.atomic():
+        key = ApiKey.objects.create(
+            id=text.id,
+            tenant_id=service_account.tenant_id,
+            service_account=service_account,
+            name=name,
+            digest=_digest(text.secret, version),
+            pepper_version=version,
+            created_at=now,
+            expires_at=expires_at,
+            highest_priority=highest_priority,
+        )
+        key_record(AuditAction.KEY_ISSUE, key, actor=actor, now=now)
     log.info("API key %s issued to %s by %s", key.pk, service_account.pk, actor_name(actor))
     return key, text.text()
 
 
 def revoke_key(*, key: ApiKey, actor: Actor, now: datetime) -> None:
     """Refuse a key from now on, for good. Revoking twice keeps the first time."""
-    if ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=now):
+    with transaction.atomic():
+        revoked = ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=now)
+        if revoked:
+            key_record(AuditAction.KEY_REVOKE, key, actor=actor, now=now)
+    if revoked:
         log.info("API key %s revoked by %s", key.pk, actor_name(actor))
     key.refresh_from_db(fields=["revoked_at"])
 
