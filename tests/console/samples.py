@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.db.models import Model
 
 from inference.models import (
@@ -22,14 +23,17 @@ from inference.models import (
 )
 from streaming.models import Conversation, Message
 from tenants import scope
+from tenants.audit_actions import AuditAction
 from tenants.models import (
     ApiKey,
+    AuditRecord,
     Membership,
     PlatformGrant,
     PlatformRole,
     ServiceAccount,
     Tenant,
 )
+from tenants.services.audit import record
 from tests.tenants.worlds import NOW, World
 
 
@@ -49,6 +53,16 @@ def furnish(world: World) -> None:
     route = Route.objects.create(name=f"{mark}-model", release=release)
     PlatformGrant.objects.create(user=world.member, role=PlatformRole.APPROVER)
     MaintenanceRun.objects.create(name=f"{mark}-round", started_at=NOW)
+    with transaction.atomic():
+        record(
+            AuditAction.SERVICE_ACCOUNT_CHANGE,
+            actor=world.owner,
+            now=NOW,
+            tenant_id=world.tenant.pk,
+            target=world.account,
+            after={"name": f"{mark}-robot"},
+            reason=f"{mark}-reason",
+        )
     with scope.tenant(world.tenant.pk):
         Checkpoint.objects.create(
             tenant=world.tenant,
@@ -93,6 +107,7 @@ def first(model: Any) -> Callable[[World], Model]:
 
 SAMPLES: dict[type[Model], Sample] = {
     ApiKey: Sample(lambda world: world.key, {"name": "taken"}),
+    AuditRecord: Sample(first(AuditRecord), {"action": "taken", "actor_id": "taken"}),
     Checkpoint: Sample(first(Checkpoint), {"seq": "9", "expires_at_0": "2040-01-01"}),
     Conversation: Sample(first(Conversation), {"title": "taken"}),
     Generation: Sample(first(Generation), {"principal": "taken", "output_tokens": "9"}),
