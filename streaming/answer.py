@@ -87,7 +87,7 @@ class Answer:
     """
 
     def __init__(
-        self, admitted: Admitted, after: Position, drain: Drain, access: Access | None
+        self, admitted: Admitted, after: Position, drain: Drain, access: Access | None = None
     ) -> None:
         self.admitted = admitted
         self._drain = drain

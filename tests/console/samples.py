@@ -39,7 +39,8 @@ def furnish(world: World) -> None:
     """Give a world rows of the upper packages' models too, each marked with the tenant's name."""
     mark = world.tenant.slug
     release = Release.objects.create(name=f"{mark}-release", engine="fake", context_tokens=64)
-    route = Route.objects.create(name=f"{mark}-model", release=release)
+    # A model's public name is everybody's to know, so it names no tenant.
+    route = Route.objects.create(name=f"model {Route.objects.count()}", release=release)
     MaintenanceRun.objects.create(name=f"{mark}-round", started_at=NOW)
     with scope.tenant(world.tenant.pk):
         Checkpoint.objects.create(
@@ -84,7 +85,10 @@ def first(model: Any) -> Callable[[World], Model]:
 
 
 SAMPLES: dict[type[Model], Sample] = {
-    ApiKey: Sample(lambda world: world.key, {"name": "taken"}),
+    ApiKey: Sample(
+        lambda world: world.key,
+        {"name": "taken", "scopes": ["chat"], "highest_priority": "standard"},
+    ),
     Checkpoint: Sample(first(Checkpoint), {"seq": "9", "expires_at_0": "2040-01-01"}),
     Conversation: Sample(first(Conversation), {"title": "taken"}),
     Generation: Sample(first(Generation), {"principal": "taken", "output_tokens": "9"}),
@@ -110,7 +114,7 @@ SAMPLES: dict[type[Model], Sample] = {
         operators_only=True,
     ),
     Route: Sample(
-        lambda world: Route.objects.get(name=f"{world.tenant.slug}-model"),
+        lambda world: Route.objects.get(release__name=f"{world.tenant.slug}-release"),
         {"name": "taken"},
         operators_only=True,
     ),
