@@ -61,7 +61,7 @@ def issue_key(
     _check_new(service_account, name, expires_at, now)
     _check_rights(rights)
     text = key_format.make(settings.KEY_ENVIRONMENT)
-    version = max(settings.KEY_PEPPERS)
+    version = settings.KEY_PEPPER_VERSION
     key = ApiKey.objects.create(
         id=text.id,
         tenant_id=service_account.tenant_id,

@@ -221,6 +221,7 @@ def test_a_good_key_of_an_inactive_tenant_is_denied_and_a_bad_one_learns_nothing
 
 def test_old_keys_live_on_under_a_new_pepper(acme: World, settings: Settings) -> None:
     settings.KEY_PEPPERS = {**settings.KEY_PEPPERS, 2: "another pepper, long enough to be one"}
+    settings.KEY_PEPPER_VERSION = 2
     with scope.tenant(acme.tenant.pk):
         new, text = issue_key(service_account=acme.account, name="new", actor=None, now=NOW)
 
@@ -231,6 +232,7 @@ def test_old_keys_live_on_under_a_new_pepper(acme: World, settings: Settings) ->
 
 def test_a_key_under_a_withdrawn_pepper_is_refused(acme: World, settings: Settings) -> None:
     settings.KEY_PEPPERS = {2: "another pepper, long enough to be one"}
+    settings.KEY_PEPPER_VERSION = 2
     with pytest.raises(Unauthenticated):
         authenticate_key(f"Bearer {acme.key_text}", now=NOW)
 

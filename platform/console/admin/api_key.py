@@ -6,6 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.auth.models import User
 from django.db.models import ForeignKey, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
@@ -108,6 +109,14 @@ class ApiKeyPages(TenantAdmin):
             return "–"
         return f"{key_format.prefix(settings.KEY_ENVIRONMENT, obj.replaces)}_…"
 
+    @display(description=_("created by"))  # type: ignore[untyped-decorator]
+    def creator(self, obj: Any) -> str:
+        kind, _colon, number = obj.created_by.partition(":")
+        if kind != "user":
+            return obj.created_by or "–"
+        user = User.objects.filter(pk=number).first()
+        return obj.created_by if user is None else user.get_username()
+
     # -- Finding
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
@@ -145,7 +154,7 @@ class ApiKeyPages(TenantAdmin):
             "highest_priority",
             "networks_label",
             "created_at",
-            "created_by",
+            "creator",
             "replaced",
             "last_used_at",
             "expires_at",

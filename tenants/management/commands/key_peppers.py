@@ -1,4 +1,4 @@
-"""`manage.py key_peppers`: which old peppers are still needed."""
+"""`manage.py key_peppers`: which peppers are still needed."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Command(BaseCommand):
             usable = ApiKey.objects.filter(revoked_at=None).exclude(expires_at__lte=timezone.now())
             rows = usable.order_by().values_list("pepper_version").annotate(Count("pk"))
             counts = dict(rows)
-        current = max(settings.KEY_PEPPERS)
+        current = settings.KEY_PEPPER_VERSION
         for version in sorted(counts.keys() | settings.KEY_PEPPERS.keys()):
-            state = "current" if version == current else "old"
+            state = "current" if version == current else "known"
             if version not in settings.KEY_PEPPERS:
                 state = "not in the settings: these keys are refused"
             self.stdout.write(f"{version}: {counts.get(version, 0)} keys ({state})")
