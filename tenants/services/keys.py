@@ -61,7 +61,7 @@ def issue_key(
     _check_new(service_account, name, expires_at, now)
     _check_rights(rights)
     text = key_format.make(settings.KEY_ENVIRONMENT)
-    version = max(settings.KEY_PEPPERS)
+    version = settings.KEY_PEPPER_VERSION
     with transaction.atomic():
         key = ApiKey.objects.create(
             id=text.id,

@@ -50,8 +50,9 @@ def furnish(world: World) -> None:
     """Give a world rows of the upper packages' models too, each marked with the tenant's name."""
     mark = world.tenant.slug
     release = Release.objects.create(name=f"{mark}-release", engine="fake", context_tokens=64)
-    route = Route.objects.create(name=f"{mark}-model", release=release)
     PlatformGrant.objects.create(user=world.member, role=PlatformRole.APPROVER)
+    # A model's public name is everybody's to know, so it names no tenant.
+    route = Route.objects.create(name=f"model {Route.objects.count()}", release=release)
     MaintenanceRun.objects.create(name=f"{mark}-round", started_at=NOW)
     with transaction.atomic():
         record(
@@ -106,7 +107,10 @@ def first(model: Any) -> Callable[[World], Model]:
 
 
 SAMPLES: dict[type[Model], Sample] = {
-    ApiKey: Sample(lambda world: world.key, {"name": "taken"}),
+    ApiKey: Sample(
+        lambda world: world.key,
+        {"name": "taken", "scopes": ["chat"], "highest_priority": "standard"},
+    ),
     AuditRecord: Sample(first(AuditRecord), {"action": "taken", "actor_id": "taken"}),
     Checkpoint: Sample(first(Checkpoint), {"seq": "9", "expires_at_0": "2040-01-01"}),
     Conversation: Sample(first(Conversation), {"title": "taken"}),
@@ -138,7 +142,7 @@ SAMPLES: dict[type[Model], Sample] = {
         operators_only=True,
     ),
     Route: Sample(
-        lambda world: Route.objects.get(name=f"{world.tenant.slug}-model"),
+        lambda world: Route.objects.get(release__name=f"{world.tenant.slug}-release"),
         {"name": "taken"},
         operators_only=True,
     ),
