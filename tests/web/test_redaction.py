@@ -72,7 +72,9 @@ def test_however_it_is_logged(lines: io.StringIO, secret: str) -> None:
         "/v1/models?api_key={}",
     ],
 )
-@pytest.mark.parametrize("word", ["sk-somebody-elses-key", TEXT, TEXT[:-1]])
+@pytest.mark.parametrize(
+    "word", ["sk-somebody-elses-key", TEXT, TEXT[:-1]], ids=["another's", "ours", "cut off"]
+)
 def test_what_was_presented_as_a_key(line: str, word: str) -> None:
     told = redacted(line.format(word))
     assert word not in told
@@ -95,6 +97,7 @@ def test_in_the_middle_of_anything(before: str, after: str) -> None:
         "keys: 3",
         "12 keys are known",
     ],
+    ids=["issued", "its beginning", "weights", "request", "count", "known"],
 )
 def test_what_operators_need_stays(line: str) -> None:
     assert redacted(line) == line
