@@ -6,8 +6,9 @@ engine has the beginning in its prefix cache, and has room, it is left for that 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 from django.conf import settings
 
@@ -43,14 +44,15 @@ async def claim_or_leave(
     *,
     room: int,
     prefixes_kept: int,
-    lowest: PriorityClass = CLASSES[-1],
+    classes: Sequence[PriorityClass] = CLASSES,
     now_us: int | None = None,
 ) -> Claimed | Left | None:
     """As `claim`, for a host that can take `room` requests; unless another that has room as well
     has served more of the request's prompt (`docs/adr/0012`).
 
     prefixes_kept: how many marks of what it serves are kept for this replica
-    lowest: the lowest class that the host has room for; those below are passed over
+    classes: those that the host has room for, the highest first; what is below all of them is
+        passed over, and no other, so that nothing is taken while it is another's turn
     """
     return await take(
         redis,
@@ -58,7 +60,7 @@ async def claim_or_leave(
         incarnation,
         room=room,
         prefixes_kept=prefixes_kept,
-        lowest=lowest,
+        classes=classes,
         now_us=now_us,
     )
 
@@ -71,7 +73,7 @@ async def take(
     only: str = "",
     room: int | None = None,
     prefixes_kept: int = prefixes.KEPT,
-    lowest: PriorityClass = CLASSES[-1],
+    classes: Sequence[PriorityClass] = CLASSES,
     now_us: int | None = None,
 ) -> Claimed | Left | None:
     keys = release_keys(release_id)
@@ -93,7 +95,8 @@ async def take(
             round(settings.PREFIX_WAIT_MS * 1000),
             settings.PREFIX_SLACK,
             prefixes_kept,
-            lowest,
+            classes[-1],
+            f",{','.join(classes)},",
         ],
     )
     if not reply:
@@ -102,6 +105,13 @@ async def take(
     if taken is None:
         return Left(told / 1e6)
     return Claimed(messages.decode_request(taken), told.decode())
+
+
+async def next_class(redis: Client, release_id: str) -> PriorityClass | None:
+    """The class of the request whose turn it is; None if none waits."""
+    args = [redis_keys.PREFIX, settings.INPUT_TOKEN_COST, CLASSES[-1]]
+    found = await scripts.run(redis, "next_class", release_keys(release_id), args)
+    return cast(PriorityClass, found.decode()) if found else None
 
 
 async def wait_for_arrival(

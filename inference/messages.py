@@ -181,6 +181,8 @@ class ReplicaRecord(msgspec.Struct, frozen=True):
     tokens_per_s: made lately
     output_tokens, holds (for credit), yields (of a slot), restores, takeovers: since its start
     kv_used_blocks, kv_total_blocks: of its engine's KV cache; 0 in all if it can't tell
+    limit: how many may run of slots; limit_tokens_per_s: what so many make, 0 while not known
+    objective_s: of the p95 between tokens, 0 for none; itl_p95_s: lately, 0 while none come
     """
 
     replica: str
@@ -202,6 +204,11 @@ class ReplicaRecord(msgspec.Struct, frozen=True):
     yields: int = 0
     kv_used_blocks: int = 0
     kv_total_blocks: int = 0
+    slots: int = 0
+    limit: int = 0
+    limit_tokens_per_s: float = 0.0
+    objective_s: float = 0.0
+    itl_p95_s: float = 0.0
     version: int = VERSION
 
 

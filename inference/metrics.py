@@ -78,6 +78,24 @@ FAIRNESS_BOUND = Gauge(
     ["release", "priority"],
     multiprocess_mode="mostrecent",
 )
+CONCURRENCY_LIMIT = Gauge(
+    "nehir_concurrency_limit",
+    "How many requests may run on a replica: its slots, or what keeps the objective.",
+    ["release", "replica"],
+    multiprocess_mode="mostrecent",
+)
+ITL_P95 = Gauge(
+    "nehir_inter_token_p95_seconds",
+    "Between tokens, p95 lately; 0 while none come.",
+    ["release", "replica"],
+    multiprocess_mode="mostrecent",
+)
+ITL_OBJECTIVE = Gauge(
+    "nehir_inter_token_p95_objective_seconds",
+    "What it is to be: the tightest of the classes that run; 0 for none.",
+    ["release", "replica"],
+    multiprocess_mode="mostrecent",
+)
 EXECUTION_TIME = Histogram(
     "nehir_request_inference_time_seconds",
     "From an engine host taking a generation to its last entry.",

@@ -65,13 +65,13 @@ async def claim(
     incarnation: str,
     *,
     takes: Callable[[QueuedRequest], bool] | None = None,
-    lowest: PriorityClass = CLASSES[-1],
+    classes: Sequence[PriorityClass] = CLASSES,
     now_us: int | None = None,
 ) -> QueuedRequest | None:
     """The request whose turn it is, now leased to this incarnation, or None.
 
     takes: whether the host has room for it; None then, since nobody is passed over
-    lowest: the lowest class that the host has room for; those below are passed over
+    classes: as `claiming.claim_or_leave`
     """
     only = ""
     if takes is not None:
@@ -79,12 +79,12 @@ async def claim(
             redis,
             "next",
             release_keys(release_id),
-            [redis_keys.PREFIX, settings.INPUT_TOKEN_COST, lowest],
+            [redis_keys.PREFIX, settings.INPUT_TOKEN_COST, classes[-1]],
         )
         if not following or not takes(seen := messages.decode_request(following)):
             return None
         only = seen.generation_id
-    taken = await take(redis, release_id, incarnation, only=only, lowest=lowest, now_us=now_us)
+    taken = await take(redis, release_id, incarnation, only=only, classes=classes, now_us=now_us)
     return taken.request if isinstance(taken, Claimed) else None
 
 

@@ -80,6 +80,11 @@ def replica_rates(incarnation: str) -> str:
     return f"{PREFIX}:replica-rates:{incarnation}"
 
 
+def replica_latencies(incarnation: str) -> str:
+    """List: of each of these spans the p95 between tokens, its objective and how many might run."""
+    return f"{PREFIX}:replica-latencies:{incarnation}"
+
+
 def running(incarnation: str) -> str:
     """Hash: generation id to queued request, of what the replica runs and has not settled."""
     return f"{PREFIX}:running:{incarnation}"

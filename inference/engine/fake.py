@@ -111,23 +111,25 @@ class FakeEngine:
         *,
         ttft_s: float,
         itl_s: float,
+        itl_per_request_s: float = 0.0,
         now: Now | None = None,
         sleep: Sleep = asyncio.sleep,
         kv_cache_tokens: int = 1_000_000,
         slots: int = 1_000_000,
         class_floor: float = 0.0,
     ) -> None:
-        """ttft_s: seconds to the first token; itl_s: seconds between tokens; now and sleep: a clock
-        of the test's own; kv_cache_tokens: what its KV cache would hold; slots: how many make
-        tokens at once; class_floor: of the tokens of the classes above, what a class that waits
-        gets at least.
+        """ttft_s: seconds to the first token; itl_s: seconds between tokens, and itl_per_request_s
+        more for each request that is decoding; now and sleep: a clock of the test's own;
+        kv_cache_tokens: what its KV cache would hold; slots: how many make tokens at once;
+        class_floor: of the tokens of the classes above, what a class that waits gets at least.
         """
         self._ttft_s = ttft_s
         self._itl_s = itl_s
+        self._itl_per_request_s = itl_per_request_s
         self._now = now or (lambda: asyncio.get_running_loop().time())
         self._sleep = sleep
         self._kv_cache_tokens = kv_cache_tokens
-        self._slots = slots
+        self._slots = self._most_slots = slots
         self._debts = Debts(class_floor)
         self._arrivals = 0
         # somebody has no slot
@@ -175,7 +177,8 @@ class FakeEngine:
                 running.made_tokens += 1
                 self._served(running)
                 yield self._delta(request, position, last)
-                due = max(due, self._now() - self._itl_s) + self._itl_s
+                itl_s = self._step_s()
+                due = max(due, self._now() - itl_s) + itl_s
         finally:
             self._running.pop(request.generation_id, None)
             if self._crowded:
@@ -231,6 +234,12 @@ class FakeEngine:
             each.promoted = each.promoted and self._debts.owes(each.rank)
         self._share_out()
 
+    def _step_s(self) -> float:
+        if not self._itl_per_request_s:
+            return self._itl_s
+        decoding = sum(each.decoding and each.go.is_set() for each in self._running.values())
+        return self._itl_s + self._itl_per_request_s * decoding
+
     async def _until(self, due: float, running: _Running) -> None:
         await running.go.wait()
         while (remaining := due - self._now()) > 0 and not running.cancelled.is_set():
@@ -274,6 +283,10 @@ class FakeEngine:
         """Whole blocks, as of an engine that gives them out one by one."""
         used = sum(-(-each.tokens // BLOCK_TOKENS) for each in self._running.values())
         return KVCache(used, self._kv_cache_tokens // BLOCK_TOKENS, BLOCK_TOKENS)
+
+    async def limit(self, requests: int | None) -> None:
+        self._slots = self._most_slots if requests is None else min(requests, self._most_slots)
+        self._share_out()
 
     async def yielded(self) -> Yielded:
         parked = [

@@ -193,6 +193,12 @@ class Engine(Protocol):
         """
         ...
 
+    async def limit(self, requests: int | None) -> None:
+        """How many may share a step from now on, at least 1; None for all slots. Those of lower
+        classes beyond it give way, as to a higher one. Only with the capability `yields`.
+        """
+        ...
+
     async def yielded(self) -> Yielded:
         """Raises Unsupported without the capability."""
         ...

@@ -10,20 +10,21 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from django.conf import settings
 
-from inference import claiming, control, registry
-from inference.claiming import Claimed, Left
+from inference import control
 from inference.engine.protocol import Engine, EngineDead, EngineRequest, Sampling
 from inference.host import queue_gauges, watchdog
 from inference.host.charging import Charging
 from inference.host.kv_watch import KVWatch
+from inference.host.limiting import Limiting
 from inference.host.lost_replicas import LostReplicas
 from inference.host.prefix_notes import PrefixNotes
 from inference.host.presence import OUTAGE_PAUSE_S, Presence, outage_logged
-from inference.host.room import Room, room
+from inference.host.pulling import BLOCK_S, Pulling
 from inference.host.runner import Runner
 from inference.host.settler import Settler
 from inference.host.writer import LogWriter
@@ -35,15 +36,10 @@ from kernel.redis import Client
 
 log = logging.getLogger(__name__)
 
-BLOCK_S = 1.0
 # What an outage of Redis makes a host keep in memory. Its generations go on after it.
 OUTAGE_LIMIT_S = 10.0
 # A long queue takes a millisecond for a hundred requests to read.
 QUEUE_GAUGES_EVERY_S = 5.0
-FULL_PAUSE_S = 0.005
-# How often a host that has no room for all asks for higher classes: less than a step on most
-# engines, and little for Redis.
-HIGHER_PAUSE_S = 0.02
 SETTLE_GRACE_S = 10.0
 CANCEL_AGAIN_S = 1.0
 
@@ -75,6 +71,16 @@ class EngineHost:
         self._charging = Charging(redis, release_id, release_name)
         self._kv = KVWatch(engine, release_name=release_name, replica=replica)
         self._prefixes = PrefixNotes(redis, incarnation, self._kv)
+        self._limiting = Limiting(engine, self._runner)
+        self._pulling = Pulling(
+            redis,
+            engine,
+            self._presence,
+            self._runner,
+            self._settler,
+            start=self._start,
+            prefixes_kept=lambda: self._prefixes.kept,
+        )
         self._lost = LostReplicas(redis, clock, incarnation, self._runner.tally)
         self._on_ready = on_ready
         self._draining = asyncio.Event()
@@ -85,6 +91,7 @@ class EngineHost:
         """Serve until cancelled. Raises EngineDead when the engine fails."""
         try:
             await self._load()
+            await self._runner.latency.learn_objectives(self._release_id)
             self.is_serving = True
             self._on_ready()
             log.info("Replica %s is ready (%s).", *self._name)
@@ -124,9 +131,12 @@ class EngineHost:
             self._show_queue,
             self._runner.engine_failed,
             self._watch_engine,
+            self._learn_objectives,
+            self._limiting.run,
         )
         keeping = [_start(loop) for loop in loops]
-        pulling, draining = _start(self._pull), asyncio.create_task(self._draining.wait())
+        pulling = _start(partial(self._pulling.run, self._draining))
+        draining = asyncio.create_task(self._draining.wait())
         why: SuspendReason = "drained"
         try:
             done, _ = await asyncio.wait(
@@ -198,6 +208,7 @@ class EngineHost:
             takeovers=tally.takeovers,
             kv_used_blocks=kv.used_blocks if kv else 0,
             kv_total_blocks=kv.total_blocks if kv else 0,
+            **self._runner.latency.told(),
         )
         if lapsed:
             self._runner.drop(await self._presence.taken_over(self._runner.turns()))
@@ -213,103 +224,14 @@ class EngineHost:
     async def _watch_engine(self) -> None:
         await watchdog.watch(self._engine, self._runner)
 
-    async def _pull(self) -> None:
-        """Take requests until it drains."""
-        adopt_at, at_once = 0.0, 1
-        while found := await self._room():
-            with outage_logged("pulling"):
-                if (now := asyncio.get_running_loop().time()) >= adopt_at:
-                    adopt_at = now + BLOCK_S
-                    await self._adopt()
-                at_once = min(at_once, found.count)
-                taken, wait_s = await self._claim(at_once, found)
-                if taken == at_once:
-                    at_once = min(2 * at_once, settings.ENGINE_QUEUE_DEPTH)
-                    # Let the engine see them, so that its load counts for the next.
-                    await asyncio.sleep(0)
-                else:
-                    at_once = 1
-                    await self._await_more(found, wait_s)
-                continue
-            await asyncio.sleep(OUTAGE_PAUSE_S)
-        with outage_logged("leaving the queue"):
-            incarnation = self._presence.incarnation
-            await claiming.stop_claiming(self._redis, self._release_id, incarnation)
-
-    async def _claim(self, at_once: int, room: Room) -> tuple[int, float]:
-        """Take up to so many in one round trip; how many there were, and how long to wait for more
-        where that is not all.
-        """
-        asking = asyncio.gather(
-            *(self._ask(room, nth) for nth in range(at_once)), return_exceptions=True
-        )
-        try:
-            replies = await asyncio.shield(asking)
-        except asyncio.CancelledError:
-            # What Redis has given to this host already must not be left to its being lost.
-            self._start_claimed(await asking)
-            raise
-        left = [each.wait_s for each in replies if isinstance(each, Left)]
-        return self._start_claimed(replies), min(left, default=BLOCK_S)
-
-    async def _ask(self, room: Room, nth: int) -> Claimed | Left | None:
-        """Others are told of room for all alone: they would leave here what stays in the queue."""
-        return await claiming.claim_or_leave(
-            self._redis,
-            self._release_id,
-            self._presence.incarnation,
-            room=room.count - nth if room.is_for_all else 0,
-            lowest=room.lowest,
-            prefixes_kept=self._prefixes.kept,
-        )
-
-    def _start_claimed(self, replies: Sequence[Claimed | Left | BaseException | None]) -> int:
-        """How many there were; raises what kept others from being claimed."""
-        claimed = [each for each in replies if isinstance(each, Claimed)]
-        for each in claimed:
-            self._runner.tally.claimed(each.match)
-            self._start(each.request)
-        for failed in replies:
-            if isinstance(failed, BaseException):
-                raise failed
-        return len(claimed)
+    async def _learn_objectives(self) -> None:
+        await self._runner.latency.keep_learning(self._release_id)
 
     def _start(self, request: QueuedRequest) -> None:
         run = self._runner.start(request)
         self._charging.add(run)
         self._prefixes.add(run)
-
-    async def _adopt(self) -> None:
-        """Run what Redis has given to this host in a reply that got lost, as in a stall of Redis.
-
-        Only between claims: one on its way looks the same.
-        """
-        for request in await registry.unsettled(self._redis, self._presence.incarnation):
-            if request.generation_id not in self._runner and request not in self._settler:
-                log.warning("%s was given here and never started.", request.generation_id)
-                self._start(request)
-
-    async def _room(self) -> Room | None:
-        """Wait for room; None when nothing is to be taken any more."""
-        while not self._draining.is_set():
-            # Asked once: it may have changed when it is asked again, and none means to leave.
-            if self._presence.is_heard and (found := room(self._engine, self._runner)):
-                return found
-            # Room comes from the engine, which tells nobody.
-            await asyncio.sleep(FULL_PAUSE_S)
-        return None
-
-    async def _await_more(self, room: Room, wait_s: float) -> None:
-        """When the queue had nothing more that there is room for."""
-        if room.is_for_all:
-            incarnation = self._presence.incarnation
-            await claiming.wait_for_arrival(
-                self._redis, self._release_id, incarnation, timeout_s=wait_s
-            )
-        else:
-            # Lower classes may wait in it, for room that comes without a bell; and a bell heard
-            # here would be one that nobody hears who has room.
-            await asyncio.sleep(min(wait_s, HIGHER_PAUSE_S))
+        self._limiting.look()
 
     async def _listen(self) -> None:
         while True:

@@ -11,6 +11,7 @@ import msgspec
 from django.conf import settings
 
 from inference import leases, metrics, redis_keys, registry, replica_history
+from inference.host import latency_gauges
 from inference.host.pace import Pace
 from inference.messages import ReplicaRecord
 from inference.services import replicas
@@ -64,7 +65,7 @@ class Presence:
             else:
                 return
 
-    async def renew(self, *, state: str, output_tokens: int, **load: int) -> bool:
+    async def renew(self, *, state: str, output_tokens: int, **load: float) -> bool:
         """Tell how it is; whether it had counted as lost meanwhile."""
         began = state != self.record.state
         now = self._clock.monotonic()
@@ -79,6 +80,7 @@ class Presence:
         asked_at = asyncio.get_running_loop().time()
         timeout_s = settings.REPLICA_TIMEOUT_S
         lapsed = await registry.renew(self._redis, self.record, timeout_s=timeout_s)
+        latency_gauges.observe(self.record)
         self._heard_at = asked_at
         self._show()
         rate = self._pace.span_ended(output_tokens, now=now)

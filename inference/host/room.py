@@ -7,20 +7,24 @@ from typing import Protocol
 
 from django.conf import settings
 
-from inference.engine.protocol import Engine
+from inference.engine.protocol import LOWEST_RANK, Engine
 from tenants.priority import CLASSES, RANKS, PriorityClass
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """For `count` requests at once, of class `lowest` or those above."""
+    """For `count` requests at once, whichever of the classes they are."""
 
     count: int
-    lowest: PriorityClass
+    classes: tuple[PriorityClass, ...]
 
     @property
     def is_for_all(self) -> bool:
-        return self.lowest == CLASSES[-1]
+        return len(self.classes) == len(CLASSES)
+
+    @property
+    def lowest(self) -> PriorityClass:
+        return self.classes[-1]
 
 
 class Runs(Protocol):
@@ -28,26 +32,40 @@ class Runs(Protocol):
         """How many it has of this rank or above it."""
         ...
 
+    def decoding_up_to(self, rank: int) -> int:
+        """Of these, how many share the engine's steps or are about to."""
+        ...
+
+    def limits(self) -> dict[PriorityClass, int]:
+        """By class, how many may share the engine's steps when one of it joins."""
+        ...
+
 
 def room(engine: Engine, runs: Runs) -> Room | None:
-    """For as low a class as there is any for; None if there is none.
+    """None if there is none for any class.
 
     Whoever is of a higher class takes a slot from a lower one in an engine that can do that, so
     what is below it takes no room from it. Elsewhere a class counts in the queue alone: taking a
     lower one out of an engine, to be prefilled again, would cost more than the wait for a slot.
     """
-    for lowest in reversed(CLASSES) if engine.capabilities.yields else CLASSES[-1:]:
-        if (count := _room_for(lowest, engine, runs)) > 0:
-            return Room(count, lowest)
-    return None
+    found: dict[PriorityClass, int] = {}
+    for each, limit in runs.limits().items():
+        rank = RANKS[each] if engine.capabilities.yields else LOWEST_RANK
+        count = min(
+            _startable(engine, rank),
+            limit - runs.decoding_up_to(rank),
+            settings.ENGINE_MAX_RUNNING - runs.up_to(rank),
+        )
+        if count > 0:
+            found[each] = count
+    # However they come mixed, none is one too many for the tightest of these.
+    return Room(min(found.values()), tuple(found)) if found else None
 
 
-def _room_for(lowest: PriorityClass, engine: Engine, runs: Runs) -> int:
+def _startable(engine: Engine, lowest_rank: int) -> int:
     """What the engine prefills in its next step waits for nobody in it, however many they are;
     beyond that the queue is the fairer place to wait.
     """
-    rank, depth = RANKS[lowest], int(settings.ENGINE_QUEUE_DEPTH)
-    load = engine.load(lowest_rank=rank)
+    load, depth = engine.load(lowest_rank=lowest_rank), int(settings.ENGINE_QUEUE_DEPTH)
     fits_a_step = load.waiting_tokens < settings.ENGINE_STEP_TOKENS
-    most = depth if fits_a_step else depth - load.waiting
-    return min(most, settings.ENGINE_MAX_RUNNING - runs.up_to(rank))
+    return depth if fits_a_step else depth - load.waiting

@@ -76,8 +76,12 @@ class Run:
         return RANKS[self.request.priority_class]
 
     @property
+    def shares_steps(self) -> bool:
+        return not (self.flow.held or self.ending)
+
+    @property
     def waits_for_engine(self) -> bool:
-        return self.in_engine and not (self.flow.held or self.ending)
+        return self.in_engine and self.shares_steps
 
     @property
     def is_held_in_engine(self) -> bool:

@@ -16,6 +16,7 @@ from django.conf import settings
 from inference.engine.protocol import Delta, Engine, EngineDead, EngineError, GrammarFailed
 from inference.host.credit import Credit
 from inference.host.holding import beyond_limits
+from inference.host.latency import Latency
 from inference.host.run import Run
 from inference.host.settler import Ended, Settler
 from inference.host.tally import Tally
@@ -33,6 +34,7 @@ from inference.messages import (
 )
 from inference.services import takeover
 from kernel.clock import Clock
+from tenants.priority import PriorityClass
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +60,7 @@ class Runner:
         self._settler = settler
         self._clock = clock
         self.tally = Tally(release_name)
+        self.latency = Latency(clock, self.runs)
         self._credit = Credit(engine, clock, self.tally)
         self._yielding = Yielding(engine, self.tally)
         self._tasks: dict[str, tuple[Run, asyncio.Task[None]]] = {}
@@ -73,6 +76,18 @@ class Runner:
         """How many are of this class or above it."""
         return sum(run.rank <= rank for run, _ in self._tasks.values())
 
+    def decoding_up_to(self, rank: int) -> int:
+        """Of these, how many share the engine's steps or are about to."""
+        aside = self._yielding.now
+        return sum(
+            run.rank <= rank and run.shares_steps and run.id not in aside
+            for run, _ in self._tasks.values()
+        )
+
+    def limits(self) -> dict[PriorityClass, int]:
+        """By class, how many may share the engine's steps when one of it joins."""
+        return self.latency.limits()
+
     @property
     def in_engine(self) -> int:
         """How many wait for the engine's next token."""
@@ -82,6 +97,9 @@ class Runner:
     def held(self) -> int:
         """How many wait for their reader."""
         return sum(run.flow.held for run, _ in self._tasks.values())
+
+    def runs(self) -> list[Run]:
+        return [run for run, _ in self._tasks.values()]
 
     @property
     def batch_tokens(self) -> int:
@@ -181,12 +199,11 @@ class Runner:
         while True:
             await asyncio.sleep(WATCH_S)
             now = self._clock.monotonic()
-            for run, _ in list(self._tasks.values()):
+            for run in self.runs():
                 if run.flow.is_detached(now=now, grace_s=settings.DETACH_GRACE_S):
                     await self._detach(run)
-            runs = [run for run, _ in self._tasks.values()]
-            await self._yielding.look(runs)
-            for run in await beyond_limits(self._engine, runs, now=now):
+            await self._yielding.look(self.runs())
+            for run in await beyond_limits(self._engine, self.runs(), now=now):
                 await self._make_way(run)
 
     async def _make_way(self, run: Run) -> None:
@@ -217,7 +234,7 @@ class Runner:
         tasks = [task for _, task in self._tasks.values()]
         if tasks:
             await asyncio.wait(tasks, timeout=grace_s)
-        for run, _ in list(self._tasks.values()):
+        for run in self.runs():
             await self._suspend(run, "drained")
         if self._tasks:
             await asyncio.wait([task for _, task in self._tasks.values()], timeout=SUSPEND_S)
@@ -332,6 +349,7 @@ class Runner:
         now = self._clock.monotonic()
         if run.token_at is not None:
             self.tally.came_after(now - run.token_at, tokens)
+            self.latency.delivered(now - run.token_at, now=now)
         run.token_at = None if run.flow.held else now
 
 

@@ -24,7 +24,8 @@ elseif string.match(holder, '^suspended:.*/(%d+)$') ~= ARGV[11] then
   return 0
 end
 local now = moment(ARGV[4])
-local arrival = math.max(now - tonumber(ARGV[9]), tonumber(ARGV[7]))
+-- By a web process's clock, which may be ahead: nobody comes later than now.
+local arrival = math.min(now, math.max(now - tonumber(ARGV[9]), tonumber(ARGV[7])))
 redis.call('DEL', KEYS[8])
 redis.call('SET', KEYS[6], ARGV[5], 'EX', ARGV[8])
 redis.call('EXPIRE', KEYS[7], ARGV[8])

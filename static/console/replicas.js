@@ -1,6 +1,7 @@
 // The operators' view: asks once a second how everything is, as long as somebody looks.
 
 import { listenForButtons } from "./asking.js";
+import { showLatency } from "./latency.js";
 import { showQueues, showReplicas } from "./rows.js";
 import { fill, settings, texts } from "./settings.js";
 import { showShares } from "./shares.js";
@@ -28,6 +29,7 @@ function show(state) {
   // What was last known stays, grey, while nothing else is.
   if (!state.redis && page.dataset.shown) return;
   const changes = showReplicas(state.replicas, state.now);
+  showLatency(state.latency);
   showQueues(state.queues);
   showShares(state.shares);
   if (state.redis) page.dataset.shown = "yes";

@@ -29,6 +29,7 @@ NOT_OFFERED: dict[str, tuple[Any, ...]] = {
     "top_logprobs": (None, 0),
     "logit_bias": (None, {}),
     "n": (None, 1),
+    "best_of": (None, 1),
     "modalities": (None, ["text"]),
     "audio": (None,),
     "prediction": (None,),

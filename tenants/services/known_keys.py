@@ -150,7 +150,7 @@ class KnownKeys:
 
     @sensitive_variables()
     def _rehash(self, text: key_format.KeyText, record: KeyRecord) -> None:
-        current = max(settings.KEY_PEPPERS)
+        current = settings.KEY_PEPPER_VERSION
         if record.pepper_version != current:
             new = key_records.digest(text.secret, current)
             self._rehashed[record.id] = Rehashed(record.digest, new, current)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import msgspec
 import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.admin.models import LogEntry
@@ -19,6 +20,7 @@ from inference.models import EngineKind, Release
 from inference.services import replicas
 from kernel.redis import Client as Redis
 from tests.inference.making import request
+from tests.tenants.recorded import recorded
 from tests.tenants.worlds import World, person, world
 
 PAGE = "/admin/replicas/"
@@ -119,6 +121,14 @@ async def at_the_desk(transactional_db: None) -> AsyncClient:
     return client
 
 
+async def on_record() -> list[tuple[str, str, str, str]]:
+    def read() -> list[tuple[str, str, str, str]]:
+        rows = [*recorded("replica.drain"), *recorded("replica.restart")]
+        return [(row.action, row.object_id, row.outcome, row.reason) for row in rows]
+
+    return await sync_to_async(read)()
+
+
 async def entries() -> list[tuple[str, str, str]]:
     def read() -> list[tuple[str, str, str]]:
         rows = LogEntry.objects.select_related("user").order_by("pk")
@@ -150,6 +160,8 @@ async def test_what_is_asked_for_is_begun_and_written_down(
     assert crew.asked == [asked]
     assert await entries() == [("operator", "fake: engine", noted)]
     assert f"By operator: {noted}" in caplog.text
+    action = "replica.drain" if address == DRAIN else "replica.restart"
+    assert await on_record() == [(action, "engine", "done", "")]
 
 
 @pytest.mark.parametrize(
@@ -168,6 +180,11 @@ async def test_why_not_is_told(
         assert response.status_code == 409
         assert response.json()["error"]["message"].startswith(words)
     assert await entries() == []
+    reason = "no_supervisor" if isinstance(refusal, NoSupervisor) else str(refusal)
+    assert await on_record() == [
+        ("replica.drain", "engine", "refused", reason),
+        ("replica.restart", "engine", "refused", reason),
+    ]
 
 
 @pytest.mark.parametrize("name", ["web", "worker", "", "engine@2", "x" * 5000])
@@ -192,6 +209,7 @@ async def test_the_state(at_the_desk: AsyncClient, crew: Crew, redis: Redis) -> 
         kv_used_blocks=2,
         kv_total_blocks=8,
     )
+    record = msgspec.structs.replace(record, slots=64, limit=7, objective_s=0.04)
     await registry.renew(redis, record, timeout_s=60)
     await queue.enqueue(redis, request(acme.tenant.pk, release_id=release.pk))
     response = await at_the_desk.get(STATE)
@@ -211,6 +229,8 @@ async def test_the_state(at_the_desk: AsyncClient, crew: Crew, redis: Redis) -> 
         "running": 3,
         "since": 5.0,
     }
+    (latency,) = found["latency"]
+    assert (latency["limit"], latency["slots"], latency["objective_ms"]) == (7, 64, 40.0)
     (waits,) = found["queues"]
     assert (waits["release"], waits["waiting"]) == ("fake", 1)
     assert waits["shares"][0]["tenant"] == acme.tenant.name

@@ -54,6 +54,13 @@ class Valkey:
         self._started.kill()
         self.socket_path.unlink(missing_ok=True)
 
+    def save(self) -> None:
+        """What is in it now is what it has when it is started again after being killed."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(self.socket_path))
+            connection.sendall(b"SAVE\r\n")
+            assert connection.recv(16).startswith(b"+OK")
+
     def pause(self) -> None:
         """It keeps connections and data, and answers nobody."""
         self._started.send_signal(signal.SIGSTOP)

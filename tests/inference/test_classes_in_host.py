@@ -21,7 +21,7 @@ from inference.messages import QueuedRequest
 from inference.models import Generation
 from kernel.database import database
 from kernel.redis import Client
-from tenants.priority import PriorityClass
+from tenants.priority import CLASSES, RANKS, PriorityClass
 from tests.inference.making import Records, request
 from tests.inference.test_engine_host import ended, hosting, replica
 
@@ -115,9 +115,9 @@ async def test_while_there_is_room_for_higher_classes_alone_lower_ones_stay_in_t
 ) -> None:
     lower = await queued(redis, records, "batch", 8)
     standard = await queued(redis, records, "standard", 8)
-    assert await queue.claim(redis, "rel_a", "inc_a", lowest="interactive") is None
-    assert await queue.claim(redis, "rel_a", "inc_a", lowest="standard") == standard
-    assert await queue.claim(redis, "rel_a", "inc_a", lowest="standard") is None
+    assert await queue.claim(redis, "rel_a", "inc_a", classes=CLASSES[:1]) is None
+    assert await queue.claim(redis, "rel_a", "inc_a", classes=CLASSES[:2]) == standard
+    assert await queue.claim(redis, "rel_a", "inc_a", classes=CLASSES[:2]) is None
     assert await redis.zcard(redis_keys.queue("rel_a")) == 1
     assert await queue.claim(redis, "rel_a", "inc_a") == lower
 
@@ -128,10 +128,17 @@ class Loads:
     def __init__(self, *ranks: int, waiting: dict[int, int], yields: bool = True) -> None:
         self._ranks = ranks
         self._waiting = waiting
+        self.limit = 4
         self.capabilities = Capabilities(hold=True, restore=True, yields=yields)
 
     def up_to(self, rank: int) -> int:
         return sum(each <= rank for each in self._ranks)
+
+    def decoding_up_to(self, rank: int) -> int:
+        return self.up_to(rank)
+
+    def limits(self) -> dict[PriorityClass, int]:
+        return dict.fromkeys(CLASSES, self.limit)
 
     def load(self, *, lowest_rank: int) -> Load:
         waiting = sum(count for rank, count in self._waiting.items() if rank <= lowest_rank)
@@ -141,15 +148,15 @@ class Loads:
 @pytest.mark.parametrize(
     ("ranks", "waiting", "yields", "expected"),
     [
-        ((), {}, True, Room(4, "batch")),
-        ((2, 2, 2), {}, True, Room(1, "batch")),
-        ((2, 2, 2, 2), {}, True, Room(4, "standard")),
-        ((2, 2, 2, 2, 1, 1), {}, True, Room(2, "standard")),
-        ((2, 2, 2, 2, 1, 1, 1, 1), {}, True, Room(4, "interactive")),
+        ((), {}, True, Room(4, CLASSES)),
+        ((2, 2, 2), {}, True, Room(1, CLASSES)),
+        ((2, 2, 2, 2), {}, True, Room(4, CLASSES[:2])),
+        ((2, 2, 2, 2, 1, 1), {}, True, Room(2, CLASSES[:2])),
+        ((2, 2, 2, 2, 1, 1, 1, 1), {}, True, Room(4, CLASSES[:1])),
         ((2, 2, 2, 2, 1, 1, 1, 0, 0, 0, 0), {}, True, None),
         ((2, 2, 2, 2), {}, False, None),
-        ((2,), {2: 8}, True, Room(4, "standard")),
-        ((2,), {2: 7}, True, Room(1, "batch")),
+        ((2,), {2: 8}, True, Room(4, CLASSES[:2])),
+        ((2,), {2: 7}, True, Room(1, CLASSES)),
         ((2,), {0: 8}, True, None),
         ((2,), {2: 8}, False, None),
     ],
@@ -164,6 +171,18 @@ def test_room_is_for_the_lowest_class_that_there_is_any_for(
     settings.ENGINE_MAX_RUNNING, settings.ENGINE_QUEUE_DEPTH = 4, 8
     loads = Loads(*ranks, waiting=waiting, yields=yields)
     assert room(loads, loads) == expected  # type: ignore[arg-type]
+    # And no more than may share the engine's steps, whoever is in its slots.
+    loads.limit = 1
+    assert room(loads, loads) == (expected and _least(loads, expected))  # type: ignore[arg-type]
+
+
+def _least(loads: Loads, found: Room) -> Room | None:
+    left = tuple(each for each in found.classes if loads.up_to(_rank(loads, each)) < 1)
+    return Room(1, left) if left else None
+
+
+def _rank(loads: Loads, priority_class: PriorityClass) -> int:
+    return RANKS[priority_class] if loads.capabilities.yields else RANKS["batch"]
 
 
 class Telling(FakeEngine):

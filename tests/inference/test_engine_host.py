@@ -14,7 +14,7 @@ from inference import claiming, control, leases, queue, redis_keys, registry, to
 from inference.claiming import Claimed, Left
 from inference.engine.fake import FakeEngine, word
 from inference.engine.protocol import Delta, EngineDead, EngineRequest
-from inference.host import engine_host
+from inference.host import engine_host, pulling
 from inference.host.engine_host import EngineHost
 from inference.host.lost_replicas import LostReplicas
 from inference.host.presence import Presence
@@ -30,6 +30,7 @@ from inference.messages import (
 )
 from inference.models import Generation
 from inference.services import takeover
+from kernel.clock import Clock
 from kernel.database import database
 from kernel.redis import Client
 from tests.inference.making import Records, StoppedClock, entries, leased, request
@@ -37,20 +38,24 @@ from tests.inference.making import Records, StoppedClock, entries, leased, reque
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
-    monkeypatch.setattr(engine_host, "BLOCK_S", 0.1)
+    for module in (engine_host, pulling):
+        monkeypatch.setattr(module, "BLOCK_S", 0.1)
     settings.REPLICA_TIMEOUT_S = 1
 
 
-def host_of(engine: FakeEngine, redis: Client) -> EngineHost:
+def host_of(engine: FakeEngine, redis: Client, clock: Clock | None = None) -> EngineHost:
+    clock = clock or StoppedClock()
     return EngineHost(
-        engine, redis, StoppedClock(), replica="engine", release_id="rel_a", release_name="fake"
+        engine, redis, clock, replica="engine", release_id="rel_a", release_name="fake"
     )
 
 
 @asynccontextmanager
-async def hosting(engine: FakeEngine, redis: Client) -> AsyncIterator[asyncio.Task[None]]:
+async def hosting(
+    engine: FakeEngine, redis: Client, clock: Clock | None = None
+) -> AsyncIterator[asyncio.Task[None]]:
     """A ready host; stopped at the end as by SIGTERM."""
-    task = asyncio.create_task(host_of(engine, redis).run())
+    task = asyncio.create_task(host_of(engine, redis, clock).run())
     while not any(each.state == "ready" for each in await registry.replicas(redis)):
         await asyncio.sleep(0.005)
     try:
@@ -188,10 +193,10 @@ async def test_stopped_it_leaves_nothing_but_what_waits(redis: Client, records: 
 async def test_a_claim_that_was_on_its_way_when_it_stopped_is_not_forgotten(
     redis: Client, records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def too_late(_host: EngineHost) -> None:
+    async def too_late(_pulling: pulling.Pulling) -> None:
         """It stops before it looks for what it was given without hearing of it."""
 
-    monkeypatch.setattr(EngineHost, "_adopt", too_late)
+    monkeypatch.setattr(pulling.Pulling, "_adopt", too_late)
     async with hosting(quick(), redis) as task:
         incarnation = (await replica(redis)).incarnation
         late = await queued(redis, records)

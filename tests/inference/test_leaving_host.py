@@ -15,7 +15,7 @@ from inference import claiming, queue, redis_keys, registry, token_log
 from inference.claiming import Claimed, Left
 from inference.engine.fake import FakeEngine, word
 from inference.engine.protocol import EngineDead
-from inference.host import engine_host
+from inference.host import engine_host, pulling
 from inference.host.engine_host import EngineHost
 from inference.messages import QueuedRequest, ReplicaRecord
 from inference.models import Generation
@@ -29,7 +29,8 @@ PATIENCE_S = 30
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
-    monkeypatch.setattr(engine_host, "BLOCK_S", 0.1)
+    for module in (engine_host, pulling):
+        monkeypatch.setattr(module, "BLOCK_S", 0.1)
     settings.REPLICA_TIMEOUT_S = 4
     settings.DRAIN_GRACE_S = 60
 

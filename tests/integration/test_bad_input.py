@@ -64,6 +64,20 @@ def test_odd_characters_are_only_characters(http: httpx.Client, text: str) -> No
     assert answer.json()["usage"]["completion_tokens"] == 5
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_prompt_of_a_megabyte_is_refused_unread(http: httpx.Client, stream: bool) -> None:
+    body = asking("river " * 170_000, stream=stream)
+    error = refused(http.post(CHAT, json=body), 400, "context_length_exceeded")
+    assert error["param"] == "messages"
+
+
+@pytest.mark.parametrize("field", ["n", "best_of"])
+@pytest.mark.parametrize("number", [2, 129, 10**12, -1, 0])
+def test_several_answers_at_once_are_refused(http: httpx.Client, field: str, number: int) -> None:
+    error = refused(http.post(CHAT, json=asking(**{field: number})), 400, "unsupported_value")
+    assert error["param"] == field
+
+
 def test_an_oversized_body_by_its_announced_length(http: httpx.Client) -> None:
     refused(http.post(CHAT, content=b" " * (LIMIT + 1)), 413, "request_too_large")
 

@@ -217,7 +217,7 @@ def test_how_to_sample_is_taken_over() -> None:
 VLLMS_OWN = (
     *("cache_salt", "priority", "request_id", "kv_transfer_params", "vllm_xargs", "extra_args"),
     *("structured_outputs", "guided_json", "json_schema", "logits_processors", "bad_words"),
-    *("top_k", "min_p", "repetition_penalty", "length_penalty", "best_of", "use_beam_search"),
+    *("top_k", "min_p", "repetition_penalty", "length_penalty", "use_beam_search"),
     *("ignore_eos", "stop_token_ids", "allowed_token_ids", "include_stop_str_in_output"),
     *("skip_special_tokens", "spaces_between_special_tokens", "truncate_prompt_tokens"),
     *("prompt_logprobs", "return_token_ids", "prompt_token_ids", "prompt_embeds", "echo"),

@@ -155,6 +155,9 @@ class VllmEngine:
             if request_id in known
         }
 
+    async def limit(self, requests: int | None) -> None:
+        await self._ask_schedulers("nehir_limit", requests)
+
     async def yielded(self) -> Yielded:
         answers = await self._ask_schedulers("nehir_yielded")
         known = self._started.output_processor.request_states
@@ -173,10 +176,10 @@ class VllmEngine:
             preemptions=sum(each.preemptions for each in answers),
         )
 
-    async def _ask_schedulers(self, what: str) -> list[Any]:
+    async def _ask_schedulers(self, what: str, *args: Any) -> list[Any]:
         """An answer of each."""
         try:
-            return list(await self._started.engine_core.call_utility_all_async(what))
+            return list(await self._started.engine_core.call_utility_all_async(what, *args))
         except EngineDeadError as error:
             raise EngineDead(str(error)) from error
 

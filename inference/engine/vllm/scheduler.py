@@ -24,11 +24,10 @@ from collections import Counter
 from typing import Any
 
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
-from vllm.v1.engine.core import EngineCore
 from vllm.v1.request import Request, RequestStatus
 
 from inference.engine.classes import Claimant, Debts, State, seats
-from inference.engine.vllm import grammar
+from inference.engine.vllm import grammar, utilities
 from inference.engine.vllm.restoring import made
 
 # In vLLM's `additional_config`: what a lower class gets at least of the steps of those above it.
@@ -56,6 +55,9 @@ class HoldScheduler(AsyncScheduler):  # type: ignore[misc]
         # What vLLM was told; with those set aside it is let have as many more.
         self._most_active: int = self.max_num_active_reqs
         self._most_running: int = self.max_num_running_reqs
+        # and of these, how many may share a step at present
+        self._limit = self._most_active
+        self._aside = 0
         self._claimants: list[Claimant] = []
         # one that waits and for which blocks were short in the last step
         self._short: Request | None = None
@@ -104,6 +106,10 @@ class HoldScheduler(AsyncScheduler):  # type: ignore[misc]
         total = self.kv_cache_manager.block_pool.num_gpu_blocks - 1
         return {request_id: self._blocks(request_id) / total for request_id in self._held}
 
+    def limit(self, requests: int | None) -> None:
+        """How many may share a step from now on; None for all there are slots for."""
+        self._limit = self._most_active if requests is None else min(requests, self._most_active)
+
     def yielded(self) -> tuple[int, list[str]]:
         """How often requests gave up their slots, and which of them wait for one."""
         return self._times_parked, [name for name in self._parked if name not in self._held]
@@ -145,6 +151,7 @@ class HoldScheduler(AsyncScheduler):  # type: ignore[misc]
 
     def schedule(self, *args: Any, **kwargs: Any) -> Any:
         wanted = bool(self._held or self._parked or self.waiting or self.kv_holding_waiting)
+        wanted = wanted or len(self.running) > self._limit
         if wanted:
             self._share_out()
         output = super().schedule(*args, **kwargs)
@@ -156,7 +163,7 @@ class HoldScheduler(AsyncScheduler):  # type: ignore[misc]
         """Before a step: who has its slots."""
         self._claimants = self._wanting()
         promoted = Counter(self._ranks[name] for name in self._promoted)
-        free = self._most_active - self.num_waiting_for_streaming_input
+        free = self._limit - self.num_waiting_for_streaming_input
         slots = self._slots_left(free)
         change = seats(slots, self._claimants, self._debts.due(promoted))
         self._promoted.update(change.promote)
@@ -165,14 +172,18 @@ class HoldScheduler(AsyncScheduler):  # type: ignore[misc]
         self._times_parked += len(change.park)
         for name in {*change.promote, *change.park, *change.resume}:
             self._place(self.requests[name])
-        aside = sum(map(self._is_aside, self.running))
+        self._allow(sum(map(self._is_aside, self.running)))
         if self.use_v2_model_runner:
             starting = sum(not self._is_aside(each) for each in self._startable())
             for _ in range(min(starting, len(self.running) + starting - free)):
                 self._preempt_aside()
-        else:
-            self.max_num_active_reqs = self._most_active + aside
-            self.max_num_running_reqs = self._most_running + aside
+
+    def _allow(self, aside: int) -> None:
+        """aside: how many are among the running and have no slots"""
+        self._aside = aside
+        if not self.use_v2_model_runner:
+            self.max_num_active_reqs = self._limit + aside
+            self.max_num_running_reqs = min(self._limit, self._most_running) + aside
 
     def _slots_left(self, slots: int) -> int:
         """A higher class that is short of blocks takes them as it takes a slot: as if there was no
@@ -256,11 +267,15 @@ class HoldScheduler(AsyncScheduler):  # type: ignore[misc]
         return True
 
     def _preempt_request(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """What it was promoted to was a slot, and that is gone."""
+        """What it was promoted to was a slot, and that is gone. And for one that was set aside vLLM
+        may no longer have one more.
+        """
         self._preemptions += 1
         if request.request_id in self._promoted:
             self._promoted.remove(request.request_id)
             self._place(request)
+        if self._is_aside(request):
+            self._allow(self._aside - 1)
         super()._preempt_request(request, *args, **kwargs)
 
     # -- The rest of vLLM's own way
@@ -296,31 +311,5 @@ def _has_grammar(request: Request) -> bool:
     return waits and request.structured_output_request.grammar is not None
 
 
-def _hold(core: EngineCore, request_id: str) -> bool:
-    return bool(core.scheduler.hold(request_id))
-
-
-def _release(core: EngineCore, request_id: str) -> bool:
-    return bool(core.scheduler.release(request_id))
-
-
-def _held_shares(core: EngineCore) -> dict[str, float]:
-    return dict(core.scheduler.held_shares())
-
-
-def _yielded(core: EngineCore) -> tuple[int, list[str]]:
-    times, names = core.scheduler.yielded()
-    return times, names
-
-
-def _kv_cache(core: EngineCore) -> list[int]:
-    return list(core.scheduler.kv_cache())
-
-
-# EngineCore looks its utilities up by name on itself, in its own process.
-EngineCore.nehir_hold = _hold
-EngineCore.nehir_release = _release
-EngineCore.nehir_held_shares = _held_shares
-EngineCore.nehir_yielded = _yielded
-EngineCore.nehir_kv_cache = _kv_cache
+utilities.add_to_core()
 grammar.fail_instead_of_ending()

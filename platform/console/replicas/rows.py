@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from console.replicas.latency import LatencyRow, latency_rows
 from console.replicas.shares import ReleaseShares, share_rows
 from console.replicas.supervision import (
     EngineProcess,
@@ -91,6 +92,7 @@ class State(msgspec.Struct, frozen=True):
     going_on: str
     failed: str
     replicas: list[ReplicaRow]
+    latency: list[LatencyRow]
     queues: list[QueueRow]
     shares: list[ReleaseShares]
 
@@ -108,6 +110,7 @@ async def state() -> State:
         going_on=supervised.going_on,
         failed=supervised.failed,
         replicas=replica_rows(views, supervised.engines),
+        latency=latency_rows(views),
         queues=[_queue(release, view, names) for release, view in queues],
         shares=share_rows(shares, names),
     )

@@ -37,6 +37,7 @@ def settings() -> dict[str, Any]:
             "within": _("{likely}, at most {longest}"),
             "unknown": _("not known yet"),
             "plot": _("Tokens a second in the last {minutes} min: at most {most}, now {now}"),
+            "latency": _latency(),
             "waits": _("{count} waiting"),
             "kv": _("{used} of {total} blocks"),
             "percent": _("{count} %"),
@@ -59,6 +60,18 @@ def settings() -> dict[str, Any]:
             "standard": pgettext("priority", "standard"),
             "batch": pgettext("priority", "batch"),
         },
+    }
+
+
+def _latency() -> dict[str, str]:
+    return {
+        "none": _("none"),
+        "ms": _("{count} ms"),
+        "of": _("{limit} of {slots}"),
+        "p95_plot": _(
+            "Between tokens, p95 in the last {minutes} min: at most {most} ms, now {now} ms"
+        ),
+        "limit_plot": _("How many might run in the last {minutes} min: at most {most}, now {now}"),
     }
 
 
