@@ -11,7 +11,7 @@ from django.utils.translation import gettext_noop
 from kernel.errors import Conflict
 from tenants import scope
 from tenants.audit_actions import AuditAction
-from tenants.models import Membership, Role
+from tenants.models import Membership, Role, Tenant
 from tenants.principal import Actor
 from tenants.services.audit import record
 from tenants.services.rows import Listed, delete_row
@@ -32,6 +32,8 @@ def delete_account(*, user: User, actor: Actor, now: datetime) -> None:
     """
     with transaction.atomic(), scope.whole_platform():
         owned = set(_owned_by(user))
+        # As `people` does before an owner goes: two at once would leave none.
+        list(Tenant.objects.select_for_update(no_key=True).filter(pk__in=owned).order_by("pk"))
         shared = Membership.objects.filter(
             tenant_id__in=owned, role=Role.OWNER, user__is_active=True
         ).exclude(user=user)
