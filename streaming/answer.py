@@ -127,6 +127,9 @@ class Answer:
                     raise as_error(frame.final)
                 await self._room()
                 self._drain.check()
+                if not self.ended:
+                    # Nobody was woken if it ended while the frame was on its way.
+                    self._check_access()
 
     async def _room(self) -> None:
         while not self._reader.has_room:
