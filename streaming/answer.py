@@ -132,7 +132,7 @@ class Answer:
                 await self._room()
                 self._drain.check()
                 if not self.ended:
-                    # Nobody was woken while the frame was on its way to the client.
+                    # Nobody was woken if it ended while the frame was on its way.
                     self._check_access()
 
     async def _room(self) -> None:
