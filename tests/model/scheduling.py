@@ -61,7 +61,10 @@ class Steps:
     made: what each request was given, by name; batches: who was in each step
     """
 
-    def __init__(self, *, slots: int, blocks: int, floor: float) -> None:
+    def __init__(
+        self, *, slots: int, blocks: int, floor: float, scheduler: type[Any] | None = None
+    ) -> None:
+        """scheduler: another than ours"""
         config = _config(slots, floor)
         import torch
         from vllm.utils.hashing import sha256
@@ -77,7 +80,7 @@ class Steps:
         spec = FullAttentionSpec(
             block_size=BLOCK, num_kv_heads=1, head_size=64, dtype=torch.float32
         )
-        self.scheduler = HoldScheduler(
+        self.scheduler = (scheduler or HoldScheduler)(
             config,
             KVCacheConfig(blocks + 1, [], [KVCacheGroupSpec(["layer"], spec)]),
             StructuredOutputManager(config),
