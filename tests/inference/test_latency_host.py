@@ -158,9 +158,8 @@ async def test_however_mixed_they_come_none_is_one_too_many(
     redis: Client, records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with hosting(an_engine(), redis, StoppedClock()) as host:
-        while not host.is_serving:
+        while not host._presence.is_heard:
             await asyncio.sleep(0.005)
-        await runs(redis, 0)
         rooms: dict[PriorityClass, int] = {"interactive": 2, "batch": 9}
         monkeypatch.setattr(host._runner.latency, "room", lambda: rooms)
         assert host._rooms.now() == Room(2, ("interactive", "batch"))
