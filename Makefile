@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BOOTSTRAP = $(PYTHON) deploy/bootstrap.py
 VENV = .venv/bin/python
+# Tests wait more than they work, so two run at a time.
+PYTEST = $(VENV) -m pytest -n 2 --dist loadgroup
 
 # What production asks for, made up for the length of a check.
 PRODUCTION = NEHIR_ENV=production DATABASE_URL=postgres://nehir@localhost/nehir REDIS_URL=redis://localhost \
@@ -26,9 +28,9 @@ run:
 test:
 	@$(BOOTSTRAP) install test
 	@echo "On SQLite, with the real model and a real browser:"
-	@$(VENV) -m pytest $(ARGS)
+	@$(PYTEST) $(ARGS)
 	@echo "On PostgreSQL, all that touches the database:"
-	@NEHIR_TEST_DATABASE=postgres $(VENV) -m pytest -m "database and not model and not browser" $(ARGS)
+	@NEHIR_TEST_DATABASE=postgres $(PYTEST) -m "database and not model and not browser" $(ARGS)
 
 check:
 	@$(BOOTSTRAP) install check

@@ -31,6 +31,7 @@ STREAMS = 32
 HOLD_S, GO_S = 0.3, 0.3
 PAUSE_S = 1.5
 KV_CACHE_GIB = 1
+SLOTS = 64
 
 # Answers so many tokens to each of these names, in how many seconds.
 Side = Callable[[list[str], int], Awaitable[float]]
@@ -54,6 +55,8 @@ async def compare(rounds: int, tokens: int) -> None:
         context_tokens=CONTEXT_TOKENS,
         arguments={"dtype": "bfloat16"},
         kv_cache_gib=KV_CACHE_GIB,
+        slots=SLOTS,
+        class_floor=0.05,
     )
     await engine.start()
     try:

@@ -54,44 +54,60 @@ async def serving(engine: Any) -> AsyncIterator[AnswerAll]:
     until they are settled, and how many seconds that took.
     """
     from inference import queue
-    from inference.host.engine_host import EngineHost
     from inference.messages import QueuedRequest
     from inference.services import settlement
-    from kernel.clock import SystemClock
-    from kernel.database import database
     from kernel.redis import client
-
-    redis = client()
-    release_id = await database(_release)
-    host = EngineHost(
-        _Loaded(engine),
-        redis,
-        SystemClock(),
-        replica="benchmark",
-        release_id=release_id,
-        release_name="benchmark",
-    )
-    running = asyncio.create_task(host.run())
 
     loop, settled = asyncio.get_running_loop(), asyncio.Semaphore(0)
     settlement.on_settled(lambda *_: loop.call_soon_threadsafe(settled.release))
 
     async def answer_all(requests: list[Any]) -> float:
-        # The record is admission's to write, not the host's.
-        await database(_open, [each.generation_id for each in requests])
+        await recorded([each.generation_id for each in requests])
         began = time.perf_counter()
         for each in requests:
             asked = QueuedRequest("ten_a", release_id, each, time.time(), high_water_tokens=100_000)
-            await queue.enqueue(redis, asked)
+            await queue.enqueue(client(), asked)
         for _ in requests:
             await settled.acquire()
         return time.perf_counter() - began
 
-    try:
+    async with hosting(engine) as release_id:
         yield answer_all
+
+
+@contextlib.asynccontextmanager
+async def hosting(*engines: Any) -> AsyncIterator[str]:
+    """An engine host over each of these engines, which are loaded; the id of their release."""
+    from inference.host.engine_host import EngineHost
+    from kernel.clock import SystemClock
+    from kernel.database import database
+    from kernel.redis import client
+
+    release_id = await database(_release)
+    running = []
+    for number, engine in enumerate(engines, start=1):
+        host = EngineHost(
+            _Loaded(engine),
+            client(),
+            SystemClock(),
+            replica=f"benchmark-{number}",
+            release_id=release_id,
+            release_name="benchmark",
+        )
+        running.append(asyncio.create_task(host.run()))
+    try:
+        yield release_id
     finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+async def recorded(generation_ids: list[str]) -> None:
+    """Open their records: that is admission's to do, not the host's."""
+    from kernel.database import database
+
+    await database(_open, generation_ids)
 
 
 class _Loaded:

@@ -11,7 +11,7 @@ import math
 import random
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from inference.queue_snapshot import Snapshot, Waiting
 from tenants.priority import CLASSES, PriorityClass
@@ -170,10 +170,14 @@ def waits(snapshot: Snapshot, costs: Costs, chance: random.Random) -> dict[str, 
     """By generation, how long each that waits still will; empty where nothing is known to tell it
     from: no answers lately, or no service.
 
-    While what runs has about as much left to do as before, as much has been done as was taken.
+    While what runs has about as much left to do as before, as much has been done as was taken; but
+    for those that run beyond what may, nothing is taken.
     """
-    if len(snapshot.outputs) < FEWEST or not snapshot.service_rate:
+    if len(snapshot.outputs) < FEWEST or not (snapshot.service_rate and snapshot.waiting):
         return {}
+    usual = _usual(snapshot, costs)
+    snapshot = replace(snapshot, service_rate=_rate(snapshot, usual))
+    first = snapshot.capacity.beyond * usual
     services: dict[str, list[float]] = {each.generation_id: [] for each in snapshot.waiting}
 
     def drawn(waiting: Waiting) -> float:
@@ -182,22 +186,40 @@ def waits(snapshot: Snapshot, costs: Costs, chance: random.Random) -> dict[str, 
     wanted = REPLAYED // max(1, len(snapshot.waiting))
     for _ in range(max(FEWEST_REPLAYS, min(MOST_REPLAYS, wanted))):
         for waiting, before, own in replay(
-            snapshot, costs, drawn, _coming(snapshot, costs, chance)
+            snapshot, costs, drawn, _coming(snapshot, costs, chance, after=first)
         ):
-            services[waiting.generation_id].append(before + own)
+            services[waiting.generation_id].append(first + before + own)
     return {
         each.generation_id: _wait(each, sorted(services[each.generation_id]), snapshot)
         for each in snapshot.waiting
     }
 
 
-def _coming(snapshot: Snapshot, costs: Costs, chance: random.Random) -> Coming:
+def _usual(snapshot: Snapshot, costs: Costs) -> float:
+    """The service of one that waits, on average."""
+    answer = sum(snapshot.outputs) / len(snapshot.outputs)
+    prompt = sum(each.prompt_tokens for each in snapshot.waiting) / len(snapshot.waiting)
+    return costs.output * answer + costs.input * prompt
+
+
+def _rate(snapshot: Snapshot, usual: float) -> float:
+    """As lately, and no more than what may run makes."""
+    makes = snapshot.capacity.tokens_per_s
+    if makes is None:
+        return snapshot.service_rate
+    answer = sum(snapshot.outputs) / len(snapshot.outputs)
+    return min(snapshot.service_rate, makes * usual / max(1.0, answer))
+
+
+def _coming(snapshot: Snapshot, costs: Costs, chance: random.Random, *, after: float) -> Coming:
     """Who may come until all is served that waits: as often as lately, at random. A tenant with a
     line only comes behind itself, so others do not feel it until its line is served.
+
+    after: the service before anything is taken
     """
     each = costs.output * sum(snapshot.outputs) / len(snapshot.outputs)
     waiting = sum(each + costs.input * one.prompt_tokens for one in snapshot.waiting)
-    until_s = min(LONGEST_S, HORIZON * waiting / snapshot.service_rate)
+    until_s = min(LONGEST_S, HORIZON * (after + waiting) / snapshot.service_rate)
     coming: Coming = []
     for demand in snapshot.demands:
         arriving = Waiting(
@@ -212,7 +234,7 @@ def _coming(snapshot: Snapshot, costs: Costs, chance: random.Random) -> Coming:
         )
         at_s = chance.expovariate(demand.per_s)
         while at_s < until_s:
-            coming.append((at_s * snapshot.service_rate, arriving))
+            coming.append((at_s * snapshot.service_rate - after, arriving))
             at_s += chance.expovariate(demand.per_s)
     coming.sort(key=lambda each: each[0])
     return coming

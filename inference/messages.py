@@ -178,7 +178,11 @@ class ReplicaRecord(msgspec.Struct, frozen=True):
     incarnation: new for every start of the process; replica: the slot's stable name
     state: loading, ready (has made a token) or draining; since: when it began, in Unix seconds
     batch_tokens, longest_prompt: prompts and answers of what it runs, together; of one
-    tokens_per_s: made lately; output_tokens, holds, restores, takeovers: since its start
+    tokens_per_s: made lately
+    output_tokens, holds (for credit), yields (of a slot), restores, takeovers: since its start
+    kv_used_blocks, kv_total_blocks: of its engine's KV cache; 0 in all if it can't tell
+    limit: how many may run of slots; limit_tokens_per_s: what so many make, 0 while not known
+    objective_s: of the p95 between tokens, 0 for none; itl_p95_s: lately, 0 while none come
     """
 
     replica: str
@@ -197,6 +201,14 @@ class ReplicaRecord(msgspec.Struct, frozen=True):
     holds: int = 0
     restores: int = 0
     takeovers: int = 0
+    yields: int = 0
+    kv_used_blocks: int = 0
+    kv_total_blocks: int = 0
+    slots: int = 0
+    limit: int = 0
+    limit_tokens_per_s: float = 0.0
+    objective_s: float = 0.0
+    itl_p95_s: float = 0.0
     version: int = VERSION
 
 

@@ -19,19 +19,19 @@ from inference import (
     forecast,
     leases,
     messages,
+    prefixes,
     queue_snapshot,
     redis_keys,
     scripts,
     token_log,
 )
+from inference.claiming import Claimed, moment, release_keys, reserve_s, take
 from inference.forecast import Costs
-from inference.messages import Failed, Final, Opened, QueuedRequest, Started, Suspended
+from inference.messages import Failed, Final, Opened, QueuedRequest, Suspended
 from inference.token_log import Position
 from kernel.errors import QueueFull
 from kernel.redis import Client
-
-# A request may wait for its whole queue time and then stream; its log must outlive both.
-LOG_RESERVE_S = 60
+from tenants.priority import CLASSES, PriorityClass
 
 
 async def enqueue(redis: Client, request: QueuedRequest, *, now_us: int | None = None) -> int:
@@ -43,13 +43,14 @@ async def enqueue(redis: Client, request: QueuedRequest, *, now_us: int | None =
         _keys(request),
         [
             *_who(request),
-            _moment(now_us),
+            moment(now_us),
             messages.encode(request),
             _size(request),
             messages.encode(opened),
             settings.QUEUE_LIMIT,
             settings.QUEUE_LIMIT_PER_TENANT,
-            _reserve_s(),
+            reserve_s(),
+            prefixes.of(request),
         ],
     )
     if not accepted:
@@ -64,43 +65,27 @@ async def claim(
     incarnation: str,
     *,
     takes: Callable[[QueuedRequest], bool] | None = None,
+    classes: Sequence[PriorityClass] = CLASSES,
     now_us: int | None = None,
 ) -> QueuedRequest | None:
     """The request whose turn it is, now leased to this incarnation, or None.
 
     takes: whether the host has room for it; None then, since nobody is passed over
+    classes: as `claiming.claim_or_leave`
     """
-    keys = [
-        redis_keys.queue(release_id),
-        redis_keys.queue_tenants(release_id),
-        redis_keys.queue_sizes(release_id),
-        redis_keys.share(release_id),
-    ]
     only = ""
     if takes is not None:
         following = await scripts.run(
-            redis, "next", keys, [redis_keys.PREFIX, settings.INPUT_TOKEN_COST]
+            redis,
+            "next",
+            release_keys(release_id),
+            [redis_keys.PREFIX, settings.INPUT_TOKEN_COST, classes[-1]],
         )
         if not following or not takes(seen := messages.decode_request(following)):
             return None
         only = seen.generation_id
-    taken = await scripts.run(
-        redis,
-        "claim",
-        [*keys, redis_keys.running(incarnation)],
-        [
-            redis_keys.PREFIX,
-            settings.INPUT_TOKEN_COST,
-            settings.OUTPUT_TOKEN_COST,
-            settings.CLASS_FLOOR,
-            _moment(now_us),
-            incarnation,
-            messages.encode(Started(incarnation)),
-            only,
-            _reserve_s(),
-        ],
-    )
-    return messages.decode_request(taken) if taken else None
+    taken = await take(redis, release_id, incarnation, only=only, classes=classes, now_us=now_us)
+    return taken.request if isinstance(taken, Claimed) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,24 +105,14 @@ async def charge(
         redis_keys.PREFIX,
         settings.OUTPUT_TOKEN_COST,
         settings.CLASS_FLOOR,
-        _moment(now_us),
-        _reserve_s(),
+        moment(now_us),
+        reserve_s(),
     ]
     for each in charges:
         request = each.request
         args += [request.generation_id, request.priority_class, request.tenant_id, request.weight]
         args += [each.charged, each.made]
     await scripts.run(redis, "charge", [redis_keys.share(release_id)], args)
-
-
-async def wait_for_arrival(redis: Client, release_id: str, *, timeout_s: float) -> None:
-    """Return when something may have arrived, or after the timeout."""
-    await redis.blpop([redis_keys.queue_bell(release_id)], timeout=timeout_s)
-
-
-async def ring(redis: Client, release_id: str) -> None:
-    """Wake a waiting replica: one that leaves may have taken the bell and not the request."""
-    await redis.lpush(redis_keys.queue_bell(release_id), "1")
 
 
 async def waiting(redis: Client, generation_id: str) -> QueuedRequest | None:
@@ -210,14 +185,15 @@ async def requeue(
     keys = [*_keys(request), redis_keys.lease(request.generation_id)]
     args: list[Any] = [
         *_who(request),
-        _moment(now_us),
+        moment(now_us),
         messages.encode(msgspec.structs.replace(request, turn=request.turn + 1)),
         _size(request),
         int(request.admitted_at * 1_000_000),
-        _reserve_s(),
+        reserve_s(),
         settings.QUEUE_TIMEOUT_S * 1_000_000 // 2,
         int(interrupted),
         request.turn,
+        prefixes.of(request),
     ]
     if lost is not None:
         keys += [redis_keys.replica(lost.incarnation), redis_keys.running(lost.incarnation)]
@@ -249,15 +225,6 @@ def _size(request: QueuedRequest) -> str:
     engine = request.engine_request
     prompt, most = len(engine.prompt_token_ids), engine.sampling.max_tokens
     return f"{prompt} {most} {request.weight} {request.priority_class} {request.tenant_id}"
-
-
-def _moment(now_us: int | None) -> str | int:
-    return "" if now_us is None else now_us
-
-
-def _reserve_s() -> int:
-    """How long a request and its log are kept while it waits and streams."""
-    return int(settings.QUEUE_TIMEOUT_S + settings.LOG_TTL_S + LOG_RESERVE_S)
 
 
 def timed_out(request: QueuedRequest) -> Failed:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from inference import redis_keys
+from inference.capacity import Capacity
 from kernel.redis import Client
 from tenants.priority import CLASSES, PriorityClass
 
@@ -51,6 +52,7 @@ class Snapshot:
     service_rate: tokens by their cost a second, lately; 0 where nothing was done
     outputs: recent answers' lengths, in tokens
     corrections: by class, the logarithm of the factor that made the p90 of waits come true
+    capacity: what the replicas may run now
     """
 
     waiting: list[Waiting]
@@ -60,6 +62,7 @@ class Snapshot:
     outputs: list[int]
     demands: Sequence[Demand] = ()
     corrections: Mapping[str, float] = field(default_factory=dict)
+    capacity: Capacity = field(default_factory=Capacity)
 
 
 async def read(redis: Client, release_id: str, *, now_us: int | None = None) -> Snapshot:

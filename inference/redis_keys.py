@@ -55,6 +55,16 @@ def queue_bell(release_id: str) -> str:
     return f"{PREFIX}:queue-bell:{release_id}"
 
 
+def host_bell(incarnation: str) -> str:
+    """List: wakes this replica, for which another has left what waits."""
+    return f"{PREFIX}:host-bell:{incarnation}"
+
+
+def prefixes(incarnation: str) -> str:
+    """Sorted set with expiry: marks of the prompts that the replica has served lately."""
+    return f"{PREFIX}:prefixes:{incarnation}"
+
+
 def replica(incarnation: str) -> str:
     """String with expiry: the replica's record; its absence means that the replica is lost."""
     return f"{PREFIX}:replica:{incarnation}"
@@ -68,6 +78,11 @@ def replica_seen(incarnation: str) -> str:
 def replica_rates(incarnation: str) -> str:
     """List: tokens a second that the replica made in each of the last spans, the oldest first."""
     return f"{PREFIX}:replica-rates:{incarnation}"
+
+
+def replica_latencies(incarnation: str) -> str:
+    """List: of each of these spans the p95 between tokens, its objective and how many might run."""
+    return f"{PREFIX}:replica-latencies:{incarnation}"
 
 
 def running(incarnation: str) -> str:

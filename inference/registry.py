@@ -28,7 +28,7 @@ async def renew(redis: Client, record: ReplicaRecord, *, timeout_s: float) -> bo
 async def leave(redis: Client, incarnation: str) -> None:
     """Take a replica out that has nothing left to settle."""
     pipeline = redis.pipeline(transaction=False)
-    pipeline.delete(redis_keys.replica(incarnation), redis_keys.control(incarnation))
+    pipeline.delete(redis_keys.replica(incarnation), *_of_its_own(incarnation))
     pipeline.srem(redis_keys.REPLICAS, incarnation)
     replica_history.forget(pipeline, incarnation)
     await pipeline.execute()
@@ -39,10 +39,19 @@ async def forget(redis: Client, incarnation: str) -> None:
     keys = [
         redis_keys.replica(incarnation),
         redis_keys.running(incarnation),
-        redis_keys.control(incarnation),
         redis_keys.REPLICAS,
+        *_of_its_own(incarnation),
     ]
     await scripts.run(redis, "forget", keys, [incarnation])
+
+
+def _of_its_own(incarnation: str) -> list[str]:
+    """What nobody needs once the replica is gone."""
+    return [
+        redis_keys.control(incarnation),
+        redis_keys.prefixes(incarnation),
+        redis_keys.host_bell(incarnation),
+    ]
 
 
 async def lose(redis: Client, incarnation: str) -> None:

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from dataclasses import dataclass
 
 from inference.messages import (
@@ -28,9 +29,14 @@ from streaming import metrics
 from streaming.draining import NO_DRAIN, Drain
 from streaming.reading import Reader
 from streaming.relay import relay
+from tenants.access import Access
+
+log = logging.getLogger(__name__)
 
 # How often a reader without room looks whether its server leaves.
 ROOM_POLL_S = 1.0
+# Tasks that nobody else holds.
+_ending: set[asyncio.Task[None]] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +86,12 @@ class Answer:
     Raises PlatformError when the answer breaks off.
     """
 
-    def __init__(self, admitted: Admitted, after: Position, drain: Drain) -> None:
+    def __init__(
+        self, admitted: Admitted, after: Position, drain: Drain, access: Access | None
+    ) -> None:
         self.admitted = admitted
         self._drain = drain
+        self._access = access
         self.ended = False
         self._after = after
         loop = asyncio.get_running_loop()
@@ -95,13 +104,23 @@ class Answer:
         self._reader.has_read(seq, now=asyncio.get_running_loop().time())
         self._moved.set()
 
+    def look(self) -> None:
+        """Have whoever waits for the next frame look now whether this goes on."""
+        self._moved.set()
+        relay().wake(self.admitted.tenant_id, self.admitted.generation_id)
+
     async def __aiter__(self) -> AsyncGenerator[Frame | None, None]:
         admitted, behind = self.admitted, self._after[0]
         log = relay().follow(
-            admitted.tenant_id, admitted.generation_id, reader=self._reader, after=self._after
+            admitted.tenant_id,
+            admitted.generation_id,
+            reader=self._reader,
+            after=self._after,
+            waits=admitted.new,
         )
         async with contextlib.aclosing(log):
             async for entries in log:
+                self._check_access()
                 frame = fold(entries, behind=behind) if entries else None
                 if frame is not None:
                     behind = frame.seq
@@ -121,6 +140,11 @@ class Answer:
                 async with asyncio.timeout(ROOM_POLL_S):
                     await self._moved.wait()
             self._drain.check()
+            self._check_access()
+
+    def _check_access(self) -> None:
+        if self._access is not None:
+            self._access.check()
 
 
 @contextlib.asynccontextmanager
@@ -131,21 +155,42 @@ async def reading(
     transport: str,
     after: Position | None = None,
     drain: Drain = NO_DRAIN,
+    access: Access | None = None,
 ) -> AsyncIterator[Answer]:
     """Read an answer inside this context, from its beginning or behind a position.
 
     Leaving before its end leaves it to its policy: `cancel` ends it here and now; otherwise its
-    replica is told that this reader is gone.
+    replica is told that this reader is gone. What takes the access away that it was asked by ends
+    it at once, whether its reader reads on or not. Raises PermissionDenied for a model that the
+    access doesn't reach.
     """
-    answer = Answer(admitted, after or BEGINNING, drain)
+    answer = Answer(admitted, after or BEGINNING, drain, access)
     metrics.OPEN.labels(transport).inc()
     try:
-        yield answer
+        with _ending_with(access, answer, clock):
+            yield answer
     finally:
         metrics.OPEN.labels(transport).dec()
         if not answer.ended and admitted.detached == "cancel":
             # Whatever ends the reader must not end this.
             await asyncio.shield(_cancel(admitted, clock))
+
+
+@contextlib.contextmanager
+def _ending_with(access: Access | None, answer: Answer, clock: Clock) -> Iterator[None]:
+    if access is None:
+        yield
+        return
+
+    def tell() -> None:
+        # Of several keys of an application, one that is lost ends what it has begun itself.
+        if access.is_withdrawn and answer.admitted.key_id == access.principal.key_id:
+            end_soon(answer.admitted, clock)
+        answer.look()
+
+    with access.kept(tell):
+        access.need_model(answer.admitted.model)
+        yield
 
 
 class Stopwatch:
@@ -166,6 +211,19 @@ class Stopwatch:
 
     def _seconds(self) -> float:
         return max(0.0, (self._clock.now() - self._admitted.created_at).total_seconds())
+
+
+def end_soon(admitted: Admitted, clock: Clock) -> None:
+    """End an answer whose reader may be gone by then."""
+    task = asyncio.create_task(_cancel(admitted, clock))
+    _ending.add(task)
+    task.add_done_callback(_ended)
+
+
+def _ended(task: asyncio.Task[None]) -> None:
+    _ending.discard(task)
+    if not task.cancelled() and (error := task.exception()):
+        log.error("An answer could not be ended.", exc_info=error)
 
 
 async def _cancel(admitted: Admitted, clock: Clock) -> None:

@@ -75,6 +75,10 @@ class Slot:
         if self._error is not None:
             raise self._error
 
+    def wake(self) -> None:
+        """Have `turn` say something now, although nothing has changed."""
+        self._moved.set()
+
     def moved(self, place: int) -> None:
         """What Redis says of it."""
         if place == self.place:

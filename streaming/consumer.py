@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -31,10 +32,12 @@ from streaming.answer import Answer, Frame, Stopwatch
 from streaming.connections import Slot, connections
 from streaming.draining import Drain, Restarting
 from streaming.events import Ack, Message, Ping, Resume, Send, Stop
+from streaming.open_sessions import open_sessions
 from streaming.resuming import resume
 from streaming.services.asking import ask, asked_before, say
 from streaming.services.sessions import SignedOut, principal_of_session
 from streaming.waiting import QueueWatch
+from tenants.access import Access
 from tenants.principal import Principal
 from web.errors import as_platform_error
 
@@ -64,6 +67,8 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._answers: dict[str, Answer] = {}
         self._asked = 0
         self._slot: Slot | None = None
+        self._access: Access | None = None
+        self._kept = ExitStack()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """However it ends, nothing stays: a handler that sends to a client who has left breaks
@@ -92,7 +97,28 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         except PlatformError as error:
             await self._refuse(error)
             return
+        session_key = self.scope["session"].session_key
+        self._access = open_sessions().access(session_key, principal)
+        self._kept.enter_context(self._access.kept(self._access_ended))
         self._start(self._greet(self._slot))
+
+    def _access_ended(self) -> None:
+        self._start(self._dismiss(list(self._answers.values())))
+
+    async def _dismiss(self, readings: list[Answer]) -> None:
+        """Nothing more comes through here; what is being answered is told why."""
+        access = self._access
+        assert access is not None  # noqa: S101 - whose end this is
+        assert access.error is not None  # noqa: S101 - it has ended
+        if access.is_withdrawn:
+            for reading in readings:
+                answer.end_soon(reading.admitted, CLOCK)
+        await self._cancel_tasks()
+        for reading in readings:
+            generation_id = reading.admitted.generation_id
+            await self._emit(events.failed(access.error, generation=generation_id))
+        signed_out = access.error.code == SignedOut.code
+        await self._close(NOT_SIGNED_IN if signed_out else NO_TENANT)
 
     async def _greet(self, slot: Slot) -> None:
         try:
@@ -116,11 +142,16 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         await self._free()
 
     async def _free(self) -> None:
+        self._kept.close()
         if self._slot is not None:
             self._slot.close()
-        for task in list(self._tasks):
+        await self._cancel_tasks()
+
+    async def _cancel_tasks(self) -> None:
+        others = self._tasks - {asyncio.current_task()}
+        for task in others:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*others, return_exceptions=True)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         frame = text_data or ""
@@ -166,7 +197,11 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         """Who this socket speaks for, asked anew each time: the session may have ended since it was
         opened.
         """
-        return await database(principal_of_session, self.scope["session"].session_key)
+        principal = await database(principal_of_session, self.scope["session"].session_key)
+        if self._access is not None:
+            # In the session another tenant may have been chosen.
+            self._access.principal = principal
+        return principal
 
     async def _emit(self, event: events.Event) -> None:
         try:

@@ -21,7 +21,7 @@ TTFT = Histogram(
     buckets=SECONDS,
 )
 ANSWER_TIME = Histogram(
-    "nehir_answer_time_seconds",
+    "nehir_e2e_request_latency_seconds",
     "From admission to the answer's last frame.",
     ["transport", "model"],
     buckets=SECONDS,

@@ -8,9 +8,9 @@ when it comes back. So a slow reader costs no memory here, and replay and live a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncGenerator, Iterator
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -50,6 +50,9 @@ class Relay:
         self._wake_key = redis_keys.reader_wake(self._id)
         self._left: list[Tail] = []
         self._wake_id = "0-0"
+        # Whether a log was joined since the blocking read began.
+        self._unread = False
+        self._waking: asyncio.Task[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     async def follow(
@@ -59,6 +62,7 @@ class Relay:
         *,
         reader: Reader,
         after: Position = BEGINNING,
+        waits: bool = False,
     ) -> AsyncGenerator[list[LogEntry], None]:
         """Entries behind `after` in batches, until the last one. Everything that has piled up comes
         in one batch.
@@ -66,8 +70,10 @@ class Relay:
         While nothing happens, an empty batch comes about once a second: time for a heartbeat.
         How far `reader` has read is told to the replica while this runs; a generation that was
         suspended for want of a reader goes on. Raises Unavailable when Redis or the log is gone.
+
+        waits: it has just been queued, so that its log will tell who takes it
         """
-        tail = await self._join(Tail(tenant_id, generation_id, after), reader)
+        tail = await self._join(Tail(tenant_id, generation_id, after), reader, waits=waits)
         position = after
         try:
             while True:
@@ -79,6 +85,11 @@ class Relay:
                     return
         finally:
             self._part(tail, reader)
+
+    def wake(self, tenant_id: str, generation_id: str) -> None:
+        """Give those who wait at the end of this log an empty batch now."""
+        if tail := self._tails.get(redis_keys.log(tenant_id, generation_id)):
+            tail.stayed_quiet()
 
     async def _entries(self, tail: Tail, position: Position) -> list[LogEntry]:
         # Of what is handed out next, a reader that was faster by itself has had a part.
@@ -97,18 +108,15 @@ class Relay:
             raise _log_gone()
         return entries
 
-    async def _join(self, new: Tail, reader: Reader) -> Tail:
+    async def _join(self, new: Tail, reader: Reader, *, waits: bool) -> Tail:
         tail = self._tails.setdefault(new.key, new)
         tail.readers.append(reader)
         self._keep_running()
+        self._wake()
         try:
-            send = partial(together.send, self._redis)
-            # Has the blocking read begin again, with this log.
-            woken = send("XADD", self._wake_key, "MAXLEN", 1, "*", "w", "1")
-            send("EXPIRE", self._wake_key, WAKE_TTL_S)
-            holder = send("GET", redis_keys.lease(tail.generation_id))
-            await woken
-            await self._look_at_lease(tail, await holder)
+            if not waits:
+                key = redis_keys.lease(tail.generation_id)
+                await self._look_at_lease(tail, await together.send(self._redis, "GET", key))
         except BaseException as error:
             # Also when its client has left meanwhile: nobody would take it away any more.
             self._part(tail, reader)
@@ -116,6 +124,24 @@ class Relay:
                 raise unavailable() from error
             raise
         return tail
+
+    def _wake(self) -> None:
+        """Have the blocking read begin again, with every log; once for all that join just now, and
+        not at all where it does so by itself.
+        """
+        self._unread = True
+        if self._waking is None or self._waking.done():
+            self._waking = asyncio.create_task(self._send_wakes(), name="relay-wake")
+
+    async def _send_wakes(self) -> None:
+        while self._unread:
+            self._unread = False
+            woken = together.send(self._redis, "XADD", self._wake_key, "MAXLEN", 1, "*", "w", "1")
+            lasts = together.send(self._redis, "EXPIRE", self._wake_key, WAKE_TTL_S)
+            # Unheard, the read begins again after BLOCK_MS; and with Redis away, it tells.
+            with contextlib.suppress(*OUTAGE):
+                await woken
+                await lasts
 
     def _part(self, tail: Tail, reader: Reader) -> None:
         # By identity: two readers may be at the same place.
@@ -148,6 +174,7 @@ class Relay:
             tails = dict(self._tails)
             streams = {key: as_id(tail.position) for key, tail in tails.items() if not tail.broken}
             streams[self._wake_key] = self._wake_id
+            self._unread = False
             try:
                 replies = await self._redis.xread(streams, count=ENTRIES_AT_ONCE, block=BLOCK_MS)
             except OUTAGE as error:

@@ -8,6 +8,7 @@ from typing import Literal
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser
 
+from tenants.key_scopes import DEFAULT, KeyScope
 from tenants.priority import PriorityClass
 
 
@@ -20,6 +21,10 @@ class Principal:
     high_water_tokens: how far answers may be ahead of its readers; None for the platform's default
     weight: how large its tenant's fair share is beside that of one with weight 1
     default_priority, highest_priority: of requests that ask for none; what they may ask for
+    scopes: what it may do
+    models: public names of the models it may ask; None for all
+
+    Rights are checked by `tenants.authorization` alone.
     """
 
     tenant_id: str
@@ -30,6 +35,8 @@ class Principal:
     weight: float = 1.0
     default_priority: PriorityClass = "standard"
     highest_priority: PriorityClass = "interactive"
+    scopes: frozenset[KeyScope] = DEFAULT
+    models: frozenset[str] | None = None
 
     @property
     def name(self) -> str:

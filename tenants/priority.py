@@ -9,6 +9,8 @@ from kernel.errors import PermissionDenied
 PriorityClass = Literal["interactive", "standard", "batch"]
 # The highest first.
 CLASSES: tuple[PriorityClass, ...] = get_args(PriorityClass)
+# By class, 0 for the highest.
+RANKS = {each: rank for rank, each in enumerate(CLASSES)}
 
 
 def lower(one: PriorityClass, other: PriorityClass) -> PriorityClass:

@@ -35,13 +35,23 @@ CRASHES = int(os.environ.get("NEHIR_CRASHES", "25"))
 CRASH_SEED = int(os.environ.get("NEHIR_CRASH_SEED", "1"))
 
 
+# What is said of the tests themselves; workers that they are shared out to read it again.
+OF_TESTS = {
+    "NEHIR_TEST_DATABASE",
+    "NEHIR_CHROMIUM",
+    "NEHIR_SCREENSHOTS",
+    "NEHIR_CRASHES",
+    "NEHIR_CRASH_SEED",
+}
+
+
 def forget_install(environment: dict[str, str]) -> dict[str, str]:
     """What is left of an environment without anything that says where and as what Nehir runs."""
     ours = ("DATABASE_URL", "REDIS_URL", "ENGINE", "DJANGO_SETTINGS_MODULE")
     return {
         name: value
         for name, value in environment.items()
-        if name not in ours and (not name.startswith("NEHIR_") or name == "NEHIR_TEST_DATABASE")
+        if name in OF_TESTS or (name not in ours and not name.startswith("NEHIR_"))
     }
 
 

@@ -20,15 +20,25 @@ VLLM_ENVIRONMENT = {
 }
 
 
-def fake_engine(*, ttft_ms: float, itl_ms: float) -> Engine:
-    return FakeEngine(ttft_s=ttft_ms / 1000, itl_s=itl_ms / 1000)
+def fake_engine(*, ttft_ms: float, itl_ms: float, slots: int, class_floor: float) -> Engine:
+    return FakeEngine(
+        ttft_s=ttft_ms / 1000, itl_s=itl_ms / 1000, slots=slots, class_floor=class_floor
+    )
 
 
 def vllm_engine(
-    model: Path, *, context_tokens: int, arguments: dict[str, Any], kv_cache_gib: int
+    model: Path,
+    *,
+    context_tokens: int,
+    arguments: dict[str, Any],
+    kv_cache_gib: int,
+    slots: int,
+    class_floor: float,
 ) -> Engine:
     """vLLM on whatever hardware there is. Importing it takes about ten seconds, so only engine
     hosts do. Raises EngineDead with the reason for arguments that don't go together with Nehir's.
+
+    slots: requests in a step at most, unless the arguments say so themselves (`max_num_seqs`)
     """
     if reason := refusal(arguments):
         raise EngineDead(reason)
@@ -38,4 +48,11 @@ def vllm_engine(
 
     from inference.engine.vllm.engine import VllmEngine
 
-    return VllmEngine(model, context_tokens=context_tokens, arguments=arguments)
+    # vLLM refuses more requests in a step than tokens.
+    slots = min(slots, arguments.get("max_num_batched_tokens") or slots)
+    return VllmEngine(
+        model,
+        context_tokens=context_tokens,
+        arguments={"max_num_seqs": slots} | arguments,
+        class_floor=class_floor,
+    )

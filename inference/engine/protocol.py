@@ -60,12 +60,14 @@ class EngineRequest(msgspec.Struct, frozen=True):
 
     prompt_token_ids: the rendered prompt, never empty
     cache_salt: splits the prefix cache; derived from the tenant on the server
+    rank: of its priority class, 0 being the highest; set by the host
     """
 
     generation_id: str
     prompt_token_ids: list[int]
     sampling: Sampling
     cache_salt: str
+    rank: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +92,16 @@ class Capabilities:
     restore: can go on from output tokens made elsewhere
     restores_exactly: and then makes the very tokens that would have come undisturbed
     grammar: can keep an answer to a JSON schema
+    yields: gives a running request's slot to a waiting one of a higher class (`classes.py`)
+    kv_cache: can tell how much of its KV cache is used
     """
 
     hold: bool
     restore: bool
     restores_exactly: bool = True
     grammar: bool = False
+    yields: bool = False
+    kv_cache: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +113,32 @@ class Load:
     running: int
     waiting: int
     waiting_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Yielded:
+    """times: how often requests have given their slots to higher classes since the start
+    now: ids of generations that have done so and wait to go on, those held besides left out
+    """
+
+    times: int = 0
+    now: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class KVCache:
+    """used_blocks: kept by requests, held ones too, not what is only cached; block_tokens: of each
+    preemptions: how often since its start a request lost its blocks and had to be computed anew
+    """
+
+    used_blocks: int
+    total_blocks: int
+    block_tokens: int
+    preemptions: int = 0
+
+
+# Below every class.
+LOWEST_RANK = 2**15
 
 
 class Engine(Protocol):
@@ -148,6 +180,10 @@ class Engine(Protocol):
         """
         ...
 
+    async def kv_cache(self) -> KVCache:
+        """How much of its KV cache is used. Raises Unsupported without the capability."""
+        ...
+
     def restore(
         self, request: EngineRequest, output_token_ids: list[int], text: str
     ) -> AsyncGenerator[Delta, None]:
@@ -157,7 +193,19 @@ class Engine(Protocol):
         """
         ...
 
-    def load(self) -> Load: ...
+    async def limit(self, requests: int | None) -> None:
+        """How many may share a step from now on, at least 1; None for all slots. Those of lower
+        classes beyond it give way, as to a higher one. Only with the capability `yields`.
+        """
+        ...
+
+    async def yielded(self) -> Yielded:
+        """Raises Unsupported without the capability."""
+        ...
+
+    def load(self, *, lowest_rank: int = LOWEST_RANK) -> Load:
+        """lowest_rank: of requests up to this rank alone"""
+        ...
 
     async def health(self) -> None:
         """Raises EngineDead if the engine can't make tokens any more."""

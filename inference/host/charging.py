@@ -54,6 +54,5 @@ class Charging:
 
     def _count(self, charge: Charge) -> None:
         request = charge.request
-        tenant = metrics.tenants.of(request.tenant_id)
-        tokens = metrics.SERVICE.labels(self._release, request.priority_class, tenant)
-        tokens.inc(charge.made - charge.charged)
+        made = charge.made - charge.charged
+        metrics.tenant_tokens(self._release, request, "output").inc(made)

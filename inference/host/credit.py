@@ -30,7 +30,7 @@ class Credit:
             await _wait_outside(run)
 
     def _hold(self, run: Run) -> None:
-        run.flow.held, run.held_at = True, self._clock.monotonic()
+        run.flow.held, run.held_at, run.token_at = True, self._clock.monotonic(), None
 
     async def go_on_if_it_may(self, run: Run) -> None:
         if not run.flow.may_go_on(run.tail.seq):

@@ -10,16 +10,21 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from django.conf import settings
 
-from inference import control, queue, registry
+from inference import control
 from inference.engine.protocol import Engine, EngineDead, EngineRequest, Sampling
 from inference.host import queue_gauges, watchdog
 from inference.host.charging import Charging
+from inference.host.kv_watch import KVWatch
+from inference.host.limiting import Limiting
 from inference.host.lost_replicas import LostReplicas
+from inference.host.prefix_notes import PrefixNotes
 from inference.host.presence import OUTAGE_PAUSE_S, Presence, outage_logged
+from inference.host.pulling import BLOCK_S, Pulling
 from inference.host.runner import Runner
 from inference.host.settler import Settler
 from inference.host.writer import LogWriter
@@ -31,12 +36,10 @@ from kernel.redis import Client
 
 log = logging.getLogger(__name__)
 
-BLOCK_S = 1.0
 # What an outage of Redis makes a host keep in memory. Its generations go on after it.
 OUTAGE_LIMIT_S = 10.0
 # A long queue takes a millisecond for a hundred requests to read.
 QUEUE_GAUGES_EVERY_S = 5.0
-FULL_PAUSE_S = 0.005
 SETTLE_GRACE_S = 10.0
 CANCEL_AGAIN_S = 1.0
 
@@ -66,6 +69,18 @@ class EngineHost:
         self._settler = Settler(redis, incarnation, clock)
         self._runner = Runner(engine, self._writer, self._settler, clock, release_name=release_name)
         self._charging = Charging(redis, release_id, release_name)
+        self._kv = KVWatch(engine, release_name=release_name, replica=replica)
+        self._prefixes = PrefixNotes(redis, incarnation, self._kv)
+        self._limiting = Limiting(engine, self._runner)
+        self._pulling = Pulling(
+            redis,
+            engine,
+            self._presence,
+            self._runner,
+            self._settler,
+            start=self._start,
+            prefixes_kept=lambda: self._prefixes.kept,
+        )
         self._lost = LostReplicas(redis, clock, incarnation, self._runner.tally)
         self._on_ready = on_ready
         self._draining = asyncio.Event()
@@ -76,6 +91,7 @@ class EngineHost:
         """Serve until cancelled. Raises EngineDead when the engine fails."""
         try:
             await self._load()
+            await self._runner.latency.learn_objectives(self._release_id)
             self.is_serving = True
             self._on_ready()
             log.info("Replica %s is ready (%s).", *self._name)
@@ -110,12 +126,17 @@ class EngineHost:
             self._lost.run,
             self._runner.watch,
             self._charging.run,
+            self._prefixes.run,
+            self._kv.run,
             self._show_queue,
             self._runner.engine_failed,
             self._watch_engine,
+            self._learn_objectives,
+            self._limiting.run,
         )
         keeping = [_start(loop) for loop in loops]
-        pulling, draining = _start(self._pull), asyncio.create_task(self._draining.wait())
+        pulling = _start(partial(self._pulling.run, self._draining))
+        draining = asyncio.create_task(self._draining.wait())
         why: SuspendReason = "drained"
         try:
             done, _ = await asyncio.wait(
@@ -171,19 +192,23 @@ class EngineHost:
                     await self._draining.wait()
 
     async def _renew(self) -> None:
-        load, tally = self._engine.load(), self._runner.tally
+        load, tally, kv = self._engine.load(), self._runner.tally, self._kv.last
         tally.publish()
         lapsed = await self._presence.renew(
             state="draining" if self._draining.is_set() else "ready",
-            running=max(0, load.running - self._runner.held_in_engine),
-            held=self._runner.held,
+            running=max(0, load.running - self._runner.held_in_engine - self._runner.yielded),
+            held=self._runner.held + self._runner.yielded,
             waiting=load.waiting,
             output_tokens=self._warm_up_tokens + tally.output_tokens,
             batch_tokens=self._runner.batch_tokens,
             longest_prompt=self._runner.longest_prompt,
             holds=tally.holds,
+            yields=tally.yields,
             restores=tally.restores,
             takeovers=tally.takeovers,
+            kv_used_blocks=kv.used_blocks if kv else 0,
+            kv_total_blocks=kv.total_blocks if kv else 0,
+            **self._runner.latency.told(),
         )
         if lapsed:
             self._runner.drop(await self._presence.taken_over(self._runner.turns()))
@@ -199,84 +224,14 @@ class EngineHost:
     async def _watch_engine(self) -> None:
         await watchdog.watch(self._engine, self._runner)
 
-    async def _pull(self) -> None:
-        """Take requests until it drains."""
-        release_id = self._release_id
-        adopt_at, at_once = 0.0, 1
-        while room := await self._room():
-            with outage_logged("pulling"):
-                if (now := asyncio.get_running_loop().time()) >= adopt_at:
-                    adopt_at = now + BLOCK_S
-                    await self._adopt()
-                at_once = min(at_once, room)
-                if await self._claim(at_once) == at_once:
-                    at_once = min(2 * at_once, settings.ENGINE_QUEUE_DEPTH)
-                    # Let the engine see them, so that its load counts for the next.
-                    await asyncio.sleep(0)
-                else:
-                    at_once = 1
-                    await queue.wait_for_arrival(self._redis, release_id, timeout_s=BLOCK_S)
-                continue
-            await asyncio.sleep(OUTAGE_PAUSE_S)
-        with outage_logged("leaving the queue"):
-            await queue.ring(self._redis, release_id)
-
-    async def _claim(self, at_once: int) -> int:
-        """Take up to so many in one round trip; how many there were."""
-        incarnation = self._presence.incarnation
-        claims = (queue.claim(self._redis, self._release_id, incarnation) for _ in range(at_once))
-        claiming = asyncio.gather(*claims, return_exceptions=True)
-        try:
-            claimed = await asyncio.shield(claiming)
-        except asyncio.CancelledError:
-            # What Redis has given to this host already must not be left to its being lost.
-            self._start_claimed(await claiming)
-            raise
-        return self._start_claimed(claimed)
-
-    def _start_claimed(self, claimed: Sequence[QueuedRequest | BaseException | None]) -> int:
-        """How many there were; raises what kept others from being claimed."""
-        requests = [each for each in claimed if isinstance(each, QueuedRequest)]
-        for request in requests:
-            self._start(request)
-        for failed in claimed:
-            if isinstance(failed, BaseException):
-                raise failed
-        return len(requests)
+    async def _learn_objectives(self) -> None:
+        await self._runner.latency.keep_learning(self._release_id)
 
     def _start(self, request: QueuedRequest) -> None:
-        self._charging.add(self._runner.start(request))
-
-    async def _adopt(self) -> None:
-        """Run what Redis has given to this host in a reply that got lost, as in a stall of Redis.
-
-        Only between claims: one on its way looks the same.
-        """
-        for request in await registry.unsettled(self._redis, self._presence.incarnation):
-            if request.generation_id not in self._runner and request not in self._settler:
-                log.warning("%s was given here and never started.", request.generation_id)
-                self._start(request)
-
-    async def _room(self) -> int:
-        """Wait for room, and for how many; 0 when nothing is to be taken any more."""
-        while not self._draining.is_set():
-            # Asked once: it may have changed when it is asked again, and none means to leave.
-            if (room := self._room_now()) > 0:
-                return room
-            # Room comes from the engine, which tells nobody.
-            await asyncio.sleep(FULL_PAUSE_S)
-        return 0
-
-    def _room_now(self) -> int:
-        """What the engine prefills in its next step waits for nobody in it, however many they are;
-        beyond that the queue is the fairer place to wait.
-        """
-        if not self._presence.is_heard:
-            return 0
-        load, depth = self._engine.load(), int(settings.ENGINE_QUEUE_DEPTH)
-        fits_a_step = load.waiting_tokens < settings.ENGINE_STEP_TOKENS
-        room = depth if fits_a_step else depth - load.waiting
-        return min(room, settings.ENGINE_MAX_RUNNING - len(self._runner))
+        run = self._runner.start(request)
+        self._charging.add(run)
+        self._prefixes.add(run)
+        self._limiting.look()
 
     async def _listen(self) -> None:
         while True:

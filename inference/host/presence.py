@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import msgspec
 from django.conf import settings
 
-from inference import leases, redis_keys, registry, replica_history
+from inference import leases, metrics, redis_keys, registry, replica_history
+from inference.host import latency_gauges
 from inference.host.pace import Pace
 from inference.messages import ReplicaRecord
 from inference.services import replicas
@@ -64,7 +65,7 @@ class Presence:
             else:
                 return
 
-    async def renew(self, *, state: str, output_tokens: int, **load: int) -> bool:
+    async def renew(self, *, state: str, output_tokens: int, **load: float) -> bool:
         """Tell how it is; whether it had counted as lost meanwhile."""
         began = state != self.record.state
         now = self._clock.monotonic()
@@ -79,13 +80,20 @@ class Presence:
         asked_at = asyncio.get_running_loop().time()
         timeout_s = settings.REPLICA_TIMEOUT_S
         lapsed = await registry.renew(self._redis, self.record, timeout_s=timeout_s)
+        latency_gauges.observe(self.record)
         self._heard_at = asked_at
+        self._show()
         rate = self._pace.span_ended(output_tokens, now=now)
         if began or rate is not None:
             await replica_history.note(self._redis, self.record, now_s=self._now_s, rate=rate)
         if began and state == "ready":
             await replicas.forget_followed(self._redis, self.record)
         return lapsed
+
+    def _show(self) -> None:
+        of_this = self.record.release_name, self.record.replica
+        metrics.RUNNING.labels(*of_this).set(self.record.running)
+        metrics.HELD.labels(*of_this).set(self.record.held)
 
     @property
     def _now_s(self) -> float:

@@ -20,13 +20,16 @@ from inference.messages import (
     SuspendReason,
     Usage,
 )
+from tenants.priority import RANKS
 
 
 @dataclass(slots=True)
 class Run:
     """taken_at: when the host took it, in seconds of its monotonic clock
     in_engine: the engine has been asked for it
-    held_at: when it was last held, by the same clock
+    decoding: the engine has given something
+    token_at: when its last tokens came, None after a pause; held_at: when it was last held; both by
+    the same clock
     dropped: another has it
     charged: how many of its tokens its tenant is charged for
     go_on: set whenever a run that an engine can't hold, and so waits unread, has to look again
@@ -43,6 +46,8 @@ class Run:
     suspending: SuspendReason | None = None
     ending: bool = False
     in_engine: bool = False
+    decoding: bool = False
+    token_at: float | None = None
     held_at: float = 0.0
     dropped: bool = False
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
@@ -67,8 +72,16 @@ class Run:
         return self.request.generation_id
 
     @property
+    def rank(self) -> int:
+        return RANKS[self.request.priority_class]
+
+    @property
+    def shares_steps(self) -> bool:
+        return not (self.flow.held or self.ending)
+
+    @property
     def waits_for_engine(self) -> bool:
-        return self.in_engine and not (self.flow.held or self.ending)
+        return self.in_engine and self.shares_steps
 
     @property
     def is_held_in_engine(self) -> bool:

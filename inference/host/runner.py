@@ -10,15 +10,18 @@ import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable
 
+import msgspec
 from django.conf import settings
 
 from inference.engine.protocol import Delta, Engine, EngineDead, EngineError, GrammarFailed
 from inference.host.credit import Credit
 from inference.host.holding import beyond_limits
+from inference.host.latency import Latency
 from inference.host.run import Run
 from inference.host.settler import Ended, Settler
 from inference.host.tally import Tally
 from inference.host.writer import LogLost, LogWriter
+from inference.host.yielding import Yielding
 from inference.messages import (
     Cancel,
     Control,
@@ -31,6 +34,7 @@ from inference.messages import (
 )
 from inference.services import takeover
 from kernel.clock import Clock
+from tenants.priority import PriorityClass
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +60,9 @@ class Runner:
         self._settler = settler
         self._clock = clock
         self.tally = Tally(release_name)
+        self.latency = Latency(clock, self.runs)
         self._credit = Credit(engine, clock, self.tally)
+        self._yielding = Yielding(engine, self.tally)
         self._tasks: dict[str, tuple[Run, asyncio.Task[None]]] = {}
         # A cancel may overtake the reply that hands the request over.
         self._cancelled_early: deque[str] = deque(maxlen=1000)
@@ -65,6 +71,22 @@ class Runner:
 
     def __len__(self) -> int:
         return len(self._tasks)
+
+    def up_to(self, rank: int) -> int:
+        """How many are of this class or above it."""
+        return sum(run.rank <= rank for run, _ in self._tasks.values())
+
+    def decoding_up_to(self, rank: int) -> int:
+        """Of these, how many share the engine's steps or are about to."""
+        aside = self._yielding.now
+        return sum(
+            run.rank <= rank and run.shares_steps and run.id not in aside
+            for run, _ in self._tasks.values()
+        )
+
+    def limits(self) -> dict[PriorityClass, int]:
+        """By class, how many may share the engine's steps when one of it joins."""
+        return self.latency.limits()
 
     @property
     def in_engine(self) -> int:
@@ -75,6 +97,9 @@ class Runner:
     def held(self) -> int:
         """How many wait for their reader."""
         return sum(run.flow.held for run, _ in self._tasks.values())
+
+    def runs(self) -> list[Run]:
+        return [run for run, _ in self._tasks.values()]
 
     @property
     def batch_tokens(self) -> int:
@@ -89,6 +114,11 @@ class Runner:
     def held_in_engine(self) -> int:
         """How many of these the engine has, and counts as running."""
         return sum(run.is_held_in_engine for run, _ in self._tasks.values())
+
+    @property
+    def yielded(self) -> int:
+        """How many have given their slots to higher classes, as of the last look."""
+        return sum(name in self._tasks for name in self._yielding.now)
 
     def __contains__(self, generation_id: str) -> bool:
         return generation_id in self._tasks
@@ -169,11 +199,11 @@ class Runner:
         while True:
             await asyncio.sleep(WATCH_S)
             now = self._clock.monotonic()
-            for run, _ in list(self._tasks.values()):
+            for run in self.runs():
                 if run.flow.is_detached(now=now, grace_s=settings.DETACH_GRACE_S):
                     await self._detach(run)
-            runs = [run for run, _ in self._tasks.values()]
-            for run in await beyond_limits(self._engine, runs, now=now):
+            await self._yielding.look(self.runs())
+            for run in await beyond_limits(self._engine, self.runs(), now=now):
                 await self._make_way(run)
 
     async def _make_way(self, run: Run) -> None:
@@ -204,7 +234,7 @@ class Runner:
         tasks = [task for _, task in self._tasks.values()]
         if tasks:
             await asyncio.wait(tasks, timeout=grace_s)
-        for run, _ in list(self._tasks.values()):
+        for run in self.runs():
             await self._suspend(run, "drained")
         if self._tasks:
             await asyncio.wait([task for _, task in self._tasks.values()], timeout=SUSPEND_S)
@@ -279,9 +309,10 @@ class Runner:
         raise EngineError("The stream ended without a finish reason.")
 
     def _deltas(self, run: Run) -> AsyncGenerator[Delta, None]:
-        request, progress = run.request.engine_request, run.request.progress
+        progress = run.request.progress
+        request = msgspec.structs.replace(run.request.engine_request, rank=run.rank)
         if progress and progress.token_ids:
-            self.tally.restores += 1
+            self.tally.restored()
             return self._engine.restore(request, progress.token_ids, run.request.logged_text)
         return self._engine.submit(request)
 
@@ -305,8 +336,21 @@ class Runner:
 
     def _take(self, run: Run, delta: Delta) -> None:
         self.tally.took(delta)
+        if not run.decoding:
+            run.decoding = True
+            self.tally.prefilled(run.request, delta.cached_tokens)
+        if delta.token_ids:
+            self._time(run, len(delta.token_ids))
         run.cached_tokens = run.cached_tokens or delta.cached_tokens
         self._writer.add(run.tail, delta)
+
+    def _time(self, run: Run, tokens: int) -> None:
+        """Since its last tokens, unless it has been held in between: that is its reader's pace."""
+        now = self._clock.monotonic()
+        if run.token_at is not None:
+            self.tally.came_after(now - run.token_at, tokens)
+            self.latency.delivered(now - run.token_at, now=now)
+        run.token_at = None if run.flow.held else now
 
 
 def _broken_off(run: Run, why: SuspendReason) -> Suspended | Final:

@@ -11,12 +11,19 @@ local CLASSES = {'interactive', 'standard', 'batch'}
 local IDLE_US = 600 * 1000000
 local IDLE_AT_ONCE = 16
 local KEPT_S = 86400
+local BELL_MOST = 64
 
 -- An injected moment, or the server's own clock.
 local function moment(given)
   if given ~= '' then return tonumber(given) end
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
+end
+
+-- Wake whoever waits for this bell, so often at most.
+local function ring(bell, most)
+  redis.call('LPUSH', bell, '1')
+  redis.call('LTRIM', bell, 0, most - 1)
 end
 
 local function key(share, class, what) return share .. ':' .. class .. ':' .. what end
@@ -132,6 +139,14 @@ local function note_service(share, service, now)
   redis.call('HINCRBYFLOAT', buckets, second, string.format('%.6f', service))
 end
 
+-- What each tenant had in each of the last spans, for operators to look at beside what it may have.
+local SPAN_US, SPANS_KEPT_S = 30 * 1000000, 360
+local function note_share(share, class, tenant, service, now)
+  local span = share .. ':served:' .. math.floor(now / SPAN_US)
+  redis.call('HINCRBYFLOAT', span, class .. ' ' .. tenant, string.format('%.6f', service))
+  redis.call('EXPIRE', span, SPANS_KEPT_S)
+end
+
 -- Service: tokens by their cost. A tenant that was forgotten goes on from where those are who wait.
 local function charge(share, class, tenant, weight, service, floor, now)
   if service <= 0 then return end
@@ -142,6 +157,7 @@ local function charge(share, class, tenant, weight, service, floor, now)
   note_seen(share, class, tenant, now)
   owe(share, class, service, floor)
   note_service(share, service, now)
+  note_share(share, class, tenant, service, now)
 end
 
 -- The head of a class: what goes on first, else the head of the line with the least counter, the earlier where these are equal.
@@ -169,12 +185,14 @@ local function size_of(sizes, id)
   return tonumber(prompt or '0'), tonumber(most or '0'), tonumber(weight or '1'), class, tenant
 end
 
--- The class whose turn it is: a lower one that is owed its head's prompt, else the highest that waits.
-local function turn(share, sizes, input_cost)
-  local highest
+-- The class whose turn it is: a lower one that is owed its head's prompt, else the highest that waits. Classes below `lowest` are left
+-- out, as if they didn't wait: there is no room for them, and they keep what they are owed.
+local function turn(share, sizes, input_cost, lowest)
+  local highest, within
   for n = #CLASSES, 1, -1 do
     local class = CLASSES[n]
-    if waits(share, class) then
+    within = within or class == lowest
+    if within and waits(share, class) then
       local owed = tonumber(redis.call('HGET', share, 'owed:' .. class) or '0')
       local id = owed > 0 and head(share, class)
       if id and owed >= input_cost * size_of(sizes, id) then return class end

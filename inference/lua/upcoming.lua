@@ -3,15 +3,17 @@
 local function take_out(queue, tenants, sizes, share, class, tenant, id)
   if not leave(queue, share, class, tenant, id) then return false end
   redis.call('HDEL', sizes, id)
+  redis.call('HDEL', share .. ':prefixes', id)
+  redis.call('HDEL', share .. ':left', id)
   if redis.call('HINCRBY', tenants, tenant, -1) <= 0 then redis.call('HDEL', tenants, tenant) end
   return true
 end
 
--- The request whose turn it is. One whose body has expired is dropped on the way.
+-- The request whose turn it is, of class `lowest` or one above it. One whose body has expired is dropped on the way.
 -- Returns {id, class, tenant, prompt tokens, weight}, request; or nil, false when none waits.
-local function upcoming(queue, tenants, sizes, share, prefix, input_cost)
+local function upcoming(queue, tenants, sizes, share, prefix, input_cost, lowest)
   while true do
-    local class = turn(share, sizes, input_cost)
+    local class = turn(share, sizes, input_cost, lowest)
     if not class then return nil, false end
     local id, tenant = head(share, class)
     if id then

@@ -48,7 +48,11 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A generation on its way: where to read it and how to end it."""
+    """A generation on its way: where to read it and how to end it.
+
+    new: it has just been queued by this process
+    key_id: the API key that it was asked with; None for a person's session
+    """
 
     tenant_id: str
     generation_id: str
@@ -58,3 +62,5 @@ class Admitted:
     created_at: datetime
     high_water_tokens: int
     detached: Detached
+    new: bool = False
+    key_id: str | None = None

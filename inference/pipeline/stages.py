@@ -32,7 +32,7 @@ from kernel.errors import (
 from kernel.group_commit import GroupCommit
 from kernel.loops import one_per_loop
 from kernel.redis import OUTAGE, client, unavailable
-from tenants import scope
+from tenants import authorization, scope
 from tenants.priority import chosen
 
 Stage = Callable[[Admission], Awaitable[None]]
@@ -54,6 +54,11 @@ async def check_priority(admission: Admission) -> None:
     principal = admission.principal
     asked = admission.priority or principal.default_priority
     admission.priority = chosen(asked, highest=principal.highest_priority)
+
+
+async def check_model(admission: Admission) -> None:
+    """Before it is looked for: who may not use it isn't told whether it is there."""
+    authorization.check_model(admission.principal, admission.model)
 
 
 async def resolve_route(admission: Admission) -> None:
@@ -223,6 +228,7 @@ async def _undo_record(admission: Admission, error: PlatformError) -> None:
 
 STAGES: tuple[Stage, ...] = (
     check_priority,
+    check_model,
     resolve_route,
     check_schema,
     render_prompt,

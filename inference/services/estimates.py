@@ -5,6 +5,7 @@ worth it, and whether it came true.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import math
 import random
 from collections import deque
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 
 from django.conf import settings
 
-from inference import forecast, metrics, queue, queue_snapshot, redis_keys
+from inference import capacity, forecast, metrics, queue, queue_snapshot, redis_keys
 from inference.forecast import Wait
 from inference.queue_snapshot import Snapshot
 from kernel.loops import one_per_loop
@@ -92,7 +93,10 @@ class Forecasts:
     async def make(self, redis: Client, release_id: str, *, now_us: int | None = None) -> Forecast:
         """Another one, corrected by what has come of those before."""
         await self._correct(redis)
-        snapshot = await queue_snapshot.read(redis, release_id, now_us=now_us)
+        snapshot, may_run = await asyncio.gather(
+            queue_snapshot.read(redis, release_id, now_us=now_us), capacity.read(redis, release_id)
+        )
+        snapshot = dataclasses.replace(snapshot, capacity=may_run)
         return await asyncio.to_thread(self._replayed, snapshot)
 
     def _replayed(self, snapshot: Snapshot) -> Forecast:

@@ -63,6 +63,8 @@ def _admitted(admission: Admission) -> Admitted:
         created_at=admission.now,
         high_water_tokens=admission.request.high_water_tokens,
         detached=admission.request.detached,
+        new=True,
+        key_id=admission.principal.key_id,
     )
 
 
@@ -80,6 +82,7 @@ async def find(principal: Principal, generation_id: str) -> Admitted:
             principal.high_water_tokens or settings.HIGH_WATER_TOKENS, settings.HIGH_WATER_TOKENS
         ),
         detached=cast(Detached, generation.route.detached),
+        key_id=generation.key_id or None,
     )
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
 from inference import registry, replica_history
 from inference.messages import ReplicaRecord
 from inference.models import Release
-from inference.replica_history import Seen
+from inference.replica_history import LatencySpan, Seen
 from inference.services.queue_view import QueueView, queue_view
 from kernel.database import database
 from kernel.redis import Client
@@ -23,10 +23,12 @@ LOST = "lost"
 class ReplicaView:
     """record: its own account, or the last one with state `lost`, since it was last heard of
     rates: tokens a second in the last spans of `replica_history.SPAN_S`, the oldest first
+    latencies: at the end of each of these
     """
 
     record: ReplicaRecord
     rates: list[float]
+    latencies: list[LatencySpan] = field(default_factory=list)
 
 
 async def replicas(redis: Client) -> list[ReplicaView]:
@@ -39,8 +41,8 @@ async def replicas(redis: Client) -> list[ReplicaView]:
     still = {each.record.incarnation for each in await replica_history.seen(redis)} if gone else ()
     lost = [seen[name] for name in gone if name in still and not _followed(seen[name], live)]
     views = [
-        *(ReplicaView(record, _rates(seen.get(record.incarnation))) for record in live),
-        *(ReplicaView(_as_lost(each), each.rates) for each in lost),
+        *(_view(record, seen.get(record.incarnation)) for record in live),
+        *(_view(_as_lost(each), each) for each in lost),
     ]
     return sorted(views, key=_order)
 
@@ -84,12 +86,20 @@ def _followed(lost: Seen, live: Iterable[ReplicaRecord]) -> bool:
 
 def _as_lost(seen: Seen) -> ReplicaRecord:
     return msgspec.structs.replace(
-        seen.record, state=LOST, since=seen.at, running=0, held=0, waiting=0, tokens_per_s=0.0
+        seen.record,
+        state=LOST,
+        since=seen.at,
+        running=0,
+        held=0,
+        waiting=0,
+        tokens_per_s=0.0,
+        kv_used_blocks=0,
+        itl_p95_s=0.0,
     )
 
 
-def _rates(seen: Seen | None) -> list[float]:
-    return seen.rates if seen else []
+def _view(record: ReplicaRecord, seen: Seen | None) -> ReplicaView:
+    return ReplicaView(record, seen.rates, seen.latencies) if seen else ReplicaView(record, [])
 
 
 def _order(view: ReplicaView) -> tuple[str, str, float]:

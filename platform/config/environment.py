@@ -16,6 +16,8 @@ from typing import Any
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
+from kernel.networks import Network, as_network
+
 env = environ.Env()
 
 ENVIRONMENTS = ("dev", "staging", "production")
@@ -53,6 +55,14 @@ def whole(name: str, default: int, *, low: int, high: int) -> int:
     return int(value)
 
 
+def networks(name: str) -> tuple[Network, ...]:
+    """Addresses and networks, comma separated; none by default. Raises ImproperlyConfigured."""
+    try:
+        return tuple(as_network(word) for word in env.list(name, default=[]))
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name}: {error}.") from error
+
+
 def folder(name: str, default: Path) -> Path:
     """An absolute folder, not necessarily there yet."""
     return Path(env.str(name, str(default))).expanduser().absolute()
@@ -77,6 +87,24 @@ def secret(name: str, file: Path, *, production: bool) -> str:
     except FileExistsError:  # another process of the same start was faster
         return file.read_text().strip()
     return made
+
+
+def numbered_secrets(name: str, current: str, version: int) -> dict[int, str]:
+    """The current secret under its version, and older ones, `1:secret,2:secret`, under theirs.
+
+    Raises ImproperlyConfigured, which quotes none of them.
+    """
+    older: dict[int, str] = {}
+    for word in filter(None, (word.strip() for word in str(env.str(name, "")).split(","))):
+        number_, colon, value = word.partition(":")
+        known = number_.isascii() and number_.isdigit() and int(number_) not in older
+        if not (known and colon and value and 0 < int(number_) < version):
+            raise ImproperlyConfigured(
+                f"{name} must be `version:secret`, comma separated, each version once and below "
+                f"the current one, which is {version}."
+            )
+        older[int(number_)] = value
+    return older | {version: current}
 
 
 def socket_folder(var: Path) -> Path:
@@ -116,12 +144,15 @@ def refuse_unsafe_production(settings: dict[str, Any]) -> None:
 
 def _weak_secrets(settings: dict[str, Any]) -> list[str]:
     weakest = 32
-    given = {
-        "NEHIR_SECRET_KEY": settings["SECRET_KEY"],
-        "NEHIR_KEY_PEPPER": settings["KEY_PEPPERS"][1],
-    }
-    return [
+    peppers: dict[int, str] = settings["KEY_PEPPERS"]
+    current = max(peppers)
+    given = [("NEHIR_SECRET_KEY", settings["SECRET_KEY"]), ("NEHIR_KEY_PEPPER", peppers[current])]
+    given += [("NEHIR_OLD_KEY_PEPPERS", peppers[old]) for old in peppers if old != current]
+    weak = [
         f"{name} must be a random secret of at least {weakest} characters"
-        for name, value in given.items()
+        for name, value in given
         if len(value) < weakest or len(set(value)) < 8 or "insecure" in value
     ]
+    if not weak and len({value for _, value in given}) < len(given):
+        weak.append("NEHIR_SECRET_KEY, NEHIR_KEY_PEPPER and NEHIR_OLD_KEY_PEPPERS must all differ")
+    return weak

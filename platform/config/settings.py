@@ -15,12 +15,15 @@ from config.environment import (
     choice,
     env,
     folder,
+    networks,
     number,
+    numbered_secrets,
     refuse_unsafe_production,
     secret,
     socket_folder,
     whole,
 )
+from tenants import key_format
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 
@@ -35,11 +38,21 @@ SOCKET_FOLDER = socket_folder(VAR)
 HOST = env.str("NEHIR_HOST", "127.0.0.1")
 PORT = whole("NEHIR_PORT", 8000, low=1, high=65535)
 
-# -- Secrets. Peppers are numbered so that they can be changed while old keys still work.
+# -- Secrets
 SECRET_KEY = secret("NEHIR_SECRET_KEY", VAR / "secrets" / "secret_key", production=PRODUCTION)
-# How long a key that was found good goes unasked; what changes takes effect within it.
-KEY_CACHE_S = number("NEHIR_KEY_CACHE_S", 0.5, low=0, high=1)
-KEY_PEPPERS = {1: secret("NEHIR_KEY_PEPPER", VAR / "secrets" / "key_pepper", production=PRODUCTION)}
+
+# -- API keys. Peppers are numbered so that they can be changed while old keys still work.
+KEY_ENVIRONMENT = key_format.ENVIRONMENTS[ENVIRONMENT]
+KEY_PEPPERS = numbered_secrets(
+    "NEHIR_OLD_KEY_PEPPERS",
+    secret("NEHIR_KEY_PEPPER", VAR / "secrets" / "key_pepper", production=PRODUCTION),
+    whole("NEHIR_KEY_PEPPER_VERSION", 1, low=1, high=32_767),
+)
+# How old what a web process knows of keys and sessions may be; what is in use is looked at again
+# twice as often.
+KEY_CACHE_S = number("NEHIR_KEY_CACHE_S", 0.8, low=0, high=1)
+# How long a key that was rotated works beside its successor, unless said otherwise.
+KEY_OVERLAP_H = number("NEHIR_KEY_OVERLAP_H", 24, low=0, high=8_760)
 
 # -- Network
 ALLOWED_HOSTS = env.list("NEHIR_ALLOWED_HOSTS", default=[] if PRODUCTION else ["*"])
@@ -52,6 +65,8 @@ SECURE_HSTS_PRELOAD = PRODUCTION
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = PRODUCTION
 SESSION_COOKIE_HTTPONLY = True
 X_FRAME_OPTIONS = "DENY"
+# Proxies that are believed about whom they forward for (X-Forwarded-For).
+TRUSTED_PROXIES = networks("NEHIR_TRUSTED_PROXIES")
 # The API's own limit; Django's applies to forms.
 MAX_BODY_BYTES = whole("NEHIR_MAX_BODY_BYTES", 2_000_000, low=1_000, high=100_000_000)
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
@@ -239,6 +254,12 @@ TAKEOVER_LIMIT = whole("NEHIR_TAKEOVER_LIMIT", 3, low=0, high=100)
 ENGINE_STALL_TIMEOUT_S = number("NEHIR_ENGINE_STALL_TIMEOUT_S", 120, low=1, high=3600)
 
 # -- Admission
+# How long a request is left for a replica that has served its prompt's beginning; 0: not at all.
+PREFIX_WAIT_MS = number("NEHIR_PREFIX_WAIT_MS", 50, low=0, high=1_000)
+# What is told apart of a prompt's beginning: the engine's block, or several of them.
+PREFIX_BLOCK_TOKENS = whole("NEHIR_PREFIX_BLOCK_TOKENS", 128, low=1, high=4096)
+# How many more than the asking one that replica may run, and still have requests left for it.
+PREFIX_SLACK = whole("NEHIR_PREFIX_SLACK", 8, low=0, high=4096)
 QUEUE_LIMIT = whole("NEHIR_QUEUE_LIMIT", 1000, low=1, high=100_000)
 QUEUE_LIMIT_PER_TENANT = whole("NEHIR_QUEUE_LIMIT_PER_TENANT", 500, low=1, high=100_000)
 QUEUE_TIMEOUT_S = whole("NEHIR_QUEUE_TIMEOUT_S", 600, low=1, high=86_400)

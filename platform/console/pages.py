@@ -1,45 +1,55 @@
 """The rules that every page of the admin follows.
 
-`OperatorAdmin` is for the platform's own rows, `TenantAdmin` for rows of a tenant. Which rows are
+`PlatformAdmin` is for the platform's own rows, `TenantAdmin` for rows of a tenant. Which rows are
 in sight is decided by the tenant scope (`console.scope`), under every query of the page: list,
 detail, choices, filters, search, actions, autocomplete, cascades. What may be done to them is
-decided here.
+decided by the table of `tenants.permissions`, which is asked here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django import forms
+from django.contrib import messages
 from django.db.models import ForeignKey, Model
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
 
 from console.scope import Access, access_of
+from kernel.errors import PlatformError
 from tenants import scope
+from tenants.permissions import Action
 
 
 class ConsoleAdmin(ModelAdmin):  # type: ignore[misc] # unfold has no types
     """Denies everything; Django's permissions have no say.
 
-    can_add, can_change, can_delete: what those who may view may also do
+    sees, manages: what one must be allowed to look, and to do what the flags say
+    can_add, can_change, can_delete: whether there is such a thing here at all
     private_fields: what is shown to nobody here; a lookup would tell it letter by letter
     """
 
     view_on_site = False
     list_per_page = 50
+    sees: Action | None = None
+    manages: Action | None = None
     can_add = can_change = can_delete = False
     private_fields: tuple[str, ...] = ()
 
-    def allows(self, access: Access, obj: Any) -> bool:
-        """Whether this access reaches these pages, and `obj` where there is one."""
+    def reaches(self, access: Access, obj: Any) -> bool:
+        """Whether `obj`, where there is one, is among what this access has in sight."""
         return False
 
-    def _allowed(self, request: HttpRequest, obj: Any) -> bool:
+    def _may(self, request: HttpRequest, action: Action | None, obj: Any = None) -> bool:
         access = access_of(request)
-        return access is not None and self.allows(access, obj)
+        if access is None or action is None:
+            return False
+        return access.may(action) and self.reaches(access, obj)
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
         asked_for, _, _ = lookup.partition("__")
@@ -47,28 +57,48 @@ class ConsoleAdmin(ModelAdmin):  # type: ignore[misc] # unfold has no types
         return allowed and asked_for not in self.private_fields
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        return self._allowed(request, None)
+        return self._may(request, self.sees)
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self._allowed(request, obj)
+        return self._may(request, self.sees, obj)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        return self.can_add and self._allowed(request, None)
+        return self.can_add and self._may(request, self.manages)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self.can_change and self._allowed(request, obj)
+        return self.can_change and self._may(request, self.manages, obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self.can_delete and self._allowed(request, obj)
+        return self.can_delete and self._may(request, self.manages, obj)
+
+    # -- What services refuse is told on the page before, and nothing of it is kept.
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return self._told(request, super().changeform_view, *args, **kwargs)
+
+    def changelist_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return self._told(request, super().changelist_view, *args, **kwargs)
+
+    def delete_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return self._told(request, super().delete_view, *args, **kwargs)
+
+    def _told(
+        self, request: HttpRequest, view: Callable[..., HttpResponse], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        try:
+            return view(request, *args, **kwargs)
+        except PlatformError as refused:
+            self.message_user(request, gettext(refused.message), messages.ERROR)
+            return HttpResponseRedirect(request.path)
 
 
-class OperatorAdmin(ConsoleAdmin):
-    """The platform's rows: for operators alone."""
+class PlatformAdmin(ConsoleAdmin):
+    """The platform's rows: for people with a platform role, as far as it reaches."""
 
     can_add = can_change = can_delete = True
 
-    def allows(self, access: Access, obj: Any) -> bool:
-        return access.is_operator
+    def reaches(self, access: Access, obj: Any) -> bool:
+        return access.sees_platform
 
 
 class ScopedForm(forms.ModelForm):  # type: ignore[type-arg] # no generics at run time
@@ -87,8 +117,8 @@ class ScopedForm(forms.ModelForm):  # type: ignore[type-arg] # no generics at ru
 
 
 class TenantAdmin(ConsoleAdmin):
-    """Rows of tenants. Operators see them all, with their tenant, and choose it for a new row;
-    a tenant's managers see theirs, and no tenant.
+    """Rows of tenants. On the platform all are seen, with their tenant, which is chosen for a new
+    row; in a tenant its own, and no tenant.
 
     chooses_tenant: False where the tenant follows from another field
     """
@@ -96,7 +126,7 @@ class TenantAdmin(ConsoleAdmin):
     form = ScopedForm
     chooses_tenant = True
 
-    def allows(self, access: Access, obj: Any) -> bool:
+    def reaches(self, access: Access, obj: Any) -> bool:
         return access.tenant is None or obj is None or self.tenant_id_of(obj) == access.tenant.pk
 
     def tenant_id_of(self, obj: Any) -> Any:
@@ -139,4 +169,4 @@ class TenantAdmin(ConsoleAdmin):
 
     def _sees_all(self, request: HttpRequest) -> bool:
         access = access_of(request)
-        return access is not None and access.is_operator
+        return access is not None and access.sees_platform

@@ -1,4 +1,5 @@
-"""The tenant scope of an admin request: operators see the platform, tenant admins their tenant.
+"""The tenant scope of an admin request: who has a platform role sees the platform, others see one
+of their tenants.
 
 The middleware decides once a request who is asking and enters that scope for as long as the request
 is answered, the rendering of its template included. Who may not come in gets no scope, so that the
@@ -7,9 +8,9 @@ site turns them away and anything that asked for a tenant's rows by mistake woul
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import cast
 
 from asgiref.sync import iscoroutinefunction, sync_to_async
@@ -19,34 +20,55 @@ from django.http import HttpRequest, HttpResponseBase
 from django.urls import reverse
 from django.utils.decorators import sync_and_async_middleware
 
+from kernel import origin
 from tenants import scope
 from tenants.models import Tenant
-from tenants.services.people import managed_membership
+from tenants.permissions import Action, Standing, allowed, opens_console
+from tenants.services.standing import memberships_of, platform_roles_of
 
 Handler = Callable[[HttpRequest], HttpResponseBase]
 AsyncHandler = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
 
 ATTRIBUTE = "console_access"
+# The chat reads the same entry, so that both are in the same tenant.
 SESSION_KEY = "tenant_id"
+# Of people with a platform role: they have gone from the platform over to that tenant.
+IN_TENANT_KEY = "console_in_tenant"
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
     """Who is in the console, and what they may see.
 
-    tenant, role: the one tenant they manage and as what; both None for an operator
+    standing: what they are where they are: on the platform or in a tenant, never both
+    tenant: the one in sight; None for the platform
+    places: where they may be; None among them for the platform
+    session: `kernel.origin.digest_of` the session's key
     """
 
     user: User
+    standing: Standing
     tenant: Tenant | None = None
-    role: str | None = None
+    places: tuple[Tenant | None, ...] = ()
+    session: str = ""
 
     @property
-    def is_operator(self) -> bool:
+    def sees_platform(self) -> bool:
         return self.tenant is None
 
-    def enter(self) -> AbstractContextManager[scope.Scope]:
-        return scope.whole_platform() if self.tenant is None else scope.tenant(self.tenant.pk)
+    @property
+    def tenant_id(self) -> str | None:
+        return None if self.tenant is None else self.tenant.pk
+
+    def may(self, action: Action) -> bool:
+        return allowed(self.standing, action, self.tenant_id)
+
+    @contextmanager
+    def enter(self) -> Iterator[None]:
+        here = replace(origin.current(), session=self.session)
+        rows = scope.whole_platform() if self.tenant is None else scope.tenant(self.tenant.pk)
+        with rows, origin.entered(here):
+            yield
 
 
 def access_of(request: HttpRequest) -> Access | None:
@@ -102,7 +124,36 @@ def _access(request: HttpRequest) -> Access | None:
     user = request.user
     if not (user.is_authenticated and user.is_active and user.is_staff):
         return None
-    if user.is_superuser:
-        return Access(user)
-    membership = managed_membership(user, tenant_id=request.session.get(SESSION_KEY))
-    return None if membership is None else Access(user, membership.tenant, membership.role)
+    platform_roles = platform_roles_of(user)
+    opening = {each.tenant: each for each in memberships_of(user) if opens_console(each.role)}
+    places = ((None,) if platform_roles else ()) + tuple(opening)
+    if not places:
+        return None
+    tenant = _place(request, places)
+    standing = (
+        Standing(platform_roles)
+        if tenant is None
+        else Standing(tenants={tenant.pk: opening[tenant].role})
+    )
+    session = origin.digest_of(request.session.session_key)
+    return Access(user, standing, tenant, places, session)
+
+
+def _place(request: HttpRequest, places: tuple[Tenant | None, ...]) -> Tenant | None:
+    """The one chosen, as far as it is still theirs, else the first."""
+    on_platform = places[0] is None
+    chosen = request.session.get(IN_TENANT_KEY if on_platform else SESSION_KEY)
+    return next((each for each in places if each is not None and each.pk == chosen), places[0])
+
+
+def choose_place(request: HttpRequest, tenant_id: str) -> None:
+    """Go over to another of one's places; the empty text is the platform. Raises Django's
+    PermissionDenied for one that isn't theirs.
+    """
+    access = access_of(request)
+    ids = {"" if place is None else place.pk for place in access.places} if access else set()
+    if tenant_id not in ids:
+        raise PermissionDenied
+    request.session[IN_TENANT_KEY] = tenant_id
+    if tenant_id:
+        request.session[SESSION_KEY] = tenant_id

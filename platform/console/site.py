@@ -1,5 +1,5 @@
-"""The admin site. What a person may do is decided by the scope their request was given, never by
-Django's own permissions."""
+"""The admin site. What a person may do is decided by the scope their request was given and by the
+table of permissions, never by Django's own permissions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from django.contrib.admin import ModelAdmin
 from django.db.models import Model
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.urls import URLPattern, URLResolver, path, reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -16,7 +16,9 @@ from unfold.sites import UnfoldAdminSite
 
 from console.pages import ConsoleAdmin
 from console.replicas import views
-from console.scope import access_of
+from console.scope import Access, access_of, choose_place
+from tenants.models import Tenant
+from tenants.permissions import Action
 
 
 def _operations() -> dict[str, Any]:
@@ -35,6 +37,18 @@ def _operations() -> dict[str, Any]:
         "app_url": address,
         "has_module_perms": True,
         "models": [page],
+    }
+
+
+def _name(place: Tenant | None) -> str:
+    return gettext("All tenants") if place is None else place.name
+
+
+def _entry(place: Tenant | None, access: Access) -> dict[str, Any]:
+    return {
+        "title": _name(place),
+        "value": "" if place is None else place.pk,
+        "is_current": place == access.tenant,
     }
 
 
@@ -60,6 +74,7 @@ class ConsoleSite(UnfoldAdminSite):  # type: ignore[misc] # unfold has no types
         # /r/ tells which ids of which models exist; nothing here has a page of its own to lead to.
         urls = [url for url in super().get_urls() if getattr(url, "name", "") != "view_on_site"]
         return [
+            path("place/", self.admin_view(self._choose_place), name="choose_place"),
             path("replicas/", self.admin_view(self._replicas), name="replicas"),
             path("replicas/state/", views.state, name="replicas_state"),
             path("replicas/drain/", views.drain, name="replicas_drain"),
@@ -70,11 +85,17 @@ class ConsoleSite(UnfoldAdminSite):  # type: ignore[misc] # unfold has no types
     def _replicas(self, request: HttpRequest) -> HttpResponse:
         return views.page(request, context=self.each_context(request))
 
+    def _choose_place(self, request: HttpRequest) -> HttpResponse:
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        choose_place(request, request.POST.get("tenant", ""))
+        return HttpResponseRedirect(reverse("admin:index"))
+
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
         """For operators the replicas first, as if they were a model's page."""
         found: list[Any] = super().get_app_list(request, app_label)
         access = access_of(request)
-        if app_label is None and access is not None and access.is_operator:
+        if app_label is None and access is not None and access.may(Action.REPLICA_VIEW):
             found.insert(0, _operations())
         return found
 
@@ -82,7 +103,8 @@ class ConsoleSite(UnfoldAdminSite):  # type: ignore[misc] # unfold has no types
         access = access_of(request)
         context: dict[str, Any] = super().each_context(request)
         if access is not None:
-            context["site_subheader"] = (
-                access.tenant.name if access.tenant else gettext("All tenants")
-            )
+            context["site_subheader"] = _name(access.tenant)
+            if len(access.places) > 1:
+                # Where the menu has its links, in a template of ours: a switch is posted.
+                context["site_dropdown"] = [_entry(place, access) for place in access.places]
         return context

@@ -1,5 +1,5 @@
 """A request id on every request and reply, taken over from a well-formed `X-Request-Id` or made
-anew.
+anew; and, with the client's address, where services find it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from django.http import HttpRequest, HttpResponseBase
 from django.utils.decorators import async_only_middleware
 
+from kernel import origin
 from kernel.ids import new_id
 
 HEADER = "X-Request-Id"
@@ -24,7 +25,9 @@ def RequestIdMiddleware(get_response: Handler) -> Handler:  # noqa: N802 - as Dj
         given = request.headers.get(HEADER, "")
         request_id = given if WELL_FORMED.fullmatch(given) else new_id("req")
         request.META["NEHIR_REQUEST_ID"] = request_id
-        response = await get_response(request)
+        ip = request.META.get("REMOTE_ADDR") or ""
+        with origin.entered(origin.Origin(request_id=request_id, ip=ip)):
+            response = await get_response(request)
         response.headers[HEADER] = request_id
         return response
 

@@ -1,8 +1,10 @@
 // The operators' view: asks once a second how everything is, as long as somebody looks.
 
 import { listenForButtons } from "./asking.js";
+import { showLatency } from "./latency.js";
 import { showQueues, showReplicas } from "./rows.js";
 import { fill, settings, texts } from "./settings.js";
+import { showShares } from "./shares.js";
 
 const PAUSE_MS = 1_000;
 const TIMEOUT_MS = 10_000;
@@ -27,7 +29,9 @@ function show(state) {
   // What was last known stays, grey, while nothing else is.
   if (!state.redis && page.dataset.shown) return;
   const changes = showReplicas(state.replicas, state.now);
+  showLatency(state.latency);
   showQueues(state.queues);
+  showShares(state.shares);
   if (state.redis) page.dataset.shown = "yes";
   if (changes.length) announce.textContent = changes.join(". ");
 }

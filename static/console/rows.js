@@ -1,9 +1,10 @@
 // The tables: rows are kept and filled anew, so that focus and selection stay where they are.
 
+import { showBar } from "./bar.js";
 import { atMoment, fill, number, settings, since, texts, took } from "./settings.js";
 import { sparkline } from "./sparkline.js";
 
-const COUNTS = ["running", "waiting", "held", "holds", "restores", "takeovers"];
+const COUNTS = ["running", "waiting", "held", "holds", "yields", "restores", "takeovers"];
 // In these there is no engine that could count anything.
 const IDLE = new Set(["starting", "stopped", "failing", "lost"]);
 
@@ -55,6 +56,7 @@ function fillReplica(shown, row, now) {
   for (const name of COUNTS) put(shown, name, idle ? "–" : number(row[name]));
   shown.querySelector("[data-counts]").hidden = idle;
   put(shown, "tokens_per_s", idle ? "–" : number(row.tokens_per_s));
+  showKV(shown, row, idle);
   shown.querySelector("[data-plot]").replaceChildren(...(idle ? [] : [sparkline(row.rates, row.tokens_per_s)]));
   for (const button of shown.querySelectorAll("[data-ask]")) {
     button.setAttribute("aria-label", `${button.textContent}: ${row.replica}`);
@@ -62,6 +64,18 @@ function fillReplica(shown, row, now) {
   // A stopped one has nothing to drain; the focus must not be lost with it.
   const drain = shown.querySelector('[data-ask="drain"]');
   drain.setAttribute("aria-disabled", String(row.state === "stopped" || row.state === "draining"));
+}
+
+/** Of an engine that can't tell, nothing. */
+function showKV(shown, row, idle) {
+  const known = !idle && row.kv_total_blocks > 0;
+  const percent = known ? (100 * row.kv_used_blocks) / row.kv_total_blocks : 0;
+  put(shown, "kv", known ? fill(texts.percent, { count: number(Math.round(percent)) }) : "–");
+  const told = known ? fill(texts.kv, { used: number(row.kv_used_blocks), total: number(row.kv_total_blocks) }) : "";
+  shown.querySelector('[data-field="kv"]').title = told;
+  const bar = shown.querySelector('[data-bar="kv"]');
+  if (known) showBar(bar, percent);
+  else bar.hidden = true;
 }
 
 export function showQueues(rows) {

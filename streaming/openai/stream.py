@@ -17,7 +17,7 @@ from streaming.connections import Slot, connections
 from streaming.draining import Drain
 from streaming.openai import responses
 from streaming.waiting import QueueWatch
-from tenants.principal import Principal
+from tenants.access import Access
 from web.errors import as_platform_error
 
 # Proxies give up on a silent connection after 30 to 60 seconds.
@@ -39,17 +39,18 @@ Begin = Callable[[], Awaitable[Begun]]
 
 
 async def respond(
-    principal: Principal, begin: Begin, clock: Clock, wanted: Wanted, drain: Drain
+    access: Access, begin: Begin, clock: Clock, wanted: Wanted, drain: Drain
 ) -> tuple[sse.EventStream, Admitted | None]:
     """A stream of the answer that `begin` gives, and that answer.
 
     Where the connection has to wait for a slot, the reply begins at once and the answer is begun in
-    it, when it is its turn; then there is none to name yet. Raises PlatformError.
+    it, when it is its turn; then there is none to name yet. An access that ends meanwhile ends the
+    stream with its error. Raises PlatformError.
     """
-    slot = await connections().take("sse", principal)
+    slot = await connections().take("sse", access.principal)
     try:
         begun = None if slot.place else await begin()
-        events = _in_turn(slot, begin, begun, clock, wanted, drain)
+        events = _in_turn(slot, access, begin, begun, clock, wanted, drain)
         # Begun here, so that it is closed, and its reader gone, even if nobody ever reads on.
         response = sse.EventStream(await anext(events), events)
     except BaseException:
@@ -63,6 +64,7 @@ async def respond(
 
 async def _in_turn(
     slot: Slot,
+    access: Access,
     begin: Begin,
     begun: Begun | None,
     clock: Clock,
@@ -71,11 +73,12 @@ async def _in_turn(
 ) -> AsyncGenerator[bytes, None]:
     try:
         if begun is None:
-            async for told in _while_connection_waits(slot, wanted, drain):
-                yield told
+            with access.kept(slot.wake):
+                async for told in _while_connection_waits(slot, access, wanted, drain):
+                    yield told
             begun = await begin()
         admitted, after = begun
-        answer_events = events(admitted, clock, wanted, drain=drain, after=after)
+        answer_events = events(admitted, clock, wanted, drain=drain, after=after, access=access)
         async with contextlib.aclosing(answer_events):
             async for event in answer_events:
                 yield event
@@ -86,11 +89,12 @@ async def _in_turn(
 
 
 async def _while_connection_waits(
-    slot: Slot, wanted: Wanted, drain: Drain
+    slot: Slot, access: Access, wanted: Wanted, drain: Drain
 ) -> AsyncGenerator[bytes, None]:
     quiet_s = 0
     async for place in slot.turn():
         drain.check_begun()
+        access.check()
         quiet_s = quiet_s + 1 if place is None else 0
         if place is None:
             if quiet_s % HEARTBEAT_S == 0:
@@ -108,12 +112,15 @@ async def events(
     *,
     drain: Drain,
     after: Position | None = None,
+    access: Access | None = None,
 ) -> AsyncGenerator[bytes, None]:
     """The events of an answer, behind a position or from its beginning. Never raises: what breaks
     off ends with an error event and without `[DONE]`.
     """
     stopwatch = Stopwatch(admitted, clock, "sse") if after is None else None
-    reading_it = answer.reading(admitted, clock, transport="sse", after=after, drain=drain)
+    reading_it = answer.reading(
+        admitted, clock, transport="sse", after=after, drain=drain, access=access
+    )
     async with reading_it as reading:
         if (after or BEGINNING)[0] == 0:
             yield sse.event(responses.chunk(admitted, {"role": "assistant", "content": ""}))
@@ -129,8 +136,8 @@ async def events(
                 watch.saw(frame)
                 if stopwatch:
                     stopwatch.saw(frame)
-                for event in _frame_events(admitted, frame, wanted):
-                    yield event
+                if told := _frame_events(admitted, frame, wanted):
+                    yield told
                 # The transport has taken it: `yield` comes back when its buffer has drained.
                 reading.has_read(frame.seq)
         except Exception as error:  # noqa: BLE001 - told to the client, and logged where unforeseen
@@ -146,7 +153,8 @@ async def _while_quiet(watch: QueueWatch, wanted: Wanted) -> bytes | None:
     return sse.comment("waiting") if watch.quiet_s % HEARTBEAT_S == 0 else None
 
 
-def _frame_events(admitted: Admitted, frame: Frame, wanted: Wanted) -> list[bytes]:
+def _frame_events(admitted: Admitted, frame: Frame, wanted: Wanted) -> bytes:
+    """In one piece: each that is sent costs a system call."""
     events = []
     if frame.missed:
         if not wanted.include_gaps:
@@ -166,4 +174,4 @@ def _frame_events(admitted: Admitted, frame: Frame, wanted: Wanted) -> list[byte
         if wanted.include_usage:
             events.append(sse.event(responses.usage_chunk(admitted, frame.final.usage)))
         events.append(sse.DONE)
-    return events
+    return b"".join(events)

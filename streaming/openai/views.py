@@ -16,10 +16,12 @@ from streaming import answer, resuming
 from streaming.answer import Stopwatch
 from streaming.draining import Drain
 from streaming.openai import requests, responses, stream
+from streaming.openai.authentication import authenticate
 from streaming.openai.requests import ChatCompletionRequest, StreamOptions
 from streaming.openai.stream import Begun, Wanted
+from tenants.access import Access
+from tenants.authorization import may_use
 from tenants.principal import Principal
-from tenants.services.known_keys import known_keys
 from web.errors import api_view
 
 CLOCK = SystemClock()
@@ -28,29 +30,31 @@ MAX_IDEMPOTENCY_KEY = 255
 
 @api_view("GET")
 async def models(request: HttpRequest) -> HttpResponseBase:
-    await _authenticate(request)
-    offered = [responses.model(target) for target in await catalog.targets()]
-    return JsonResponse({"object": "list", "data": offered})
+    principal = (await authenticate(request)).principal
+    targets = [each for each in await catalog.targets() if may_use(principal, each.name)]
+    return JsonResponse({"object": "list", "data": list(map(responses.model, targets))})
 
 
 @api_view("GET")
 async def model(request: HttpRequest, name: str) -> HttpResponseBase:
-    await _authenticate(request)
+    (await authenticate(request)).need_model(name)
     return JsonResponse(responses.model(await catalog.target(name)))
 
 
 @api_view("POST")
 async def chat_completions(request: HttpRequest) -> HttpResponseBase:
-    principal = await _authenticate(request)
+    access = await authenticate(request, scope="chat")
     asked = requests.parse(request.body)
-    admission = _admission(asked, principal, _identity(request))
+    admission = _admission(asked, access.principal, _identity(request))
     drain = Drain.of(request)
-    return await (_streamed(asked, admission, drain) if asked.stream else _whole(admission, drain))
+    if asked.stream:
+        return await _streamed(asked, admission, access, drain)
+    return await _whole(admission, access, drain)
 
 
 @api_view("GET", "DELETE")
 async def generation(request: HttpRequest, generation_id: str) -> HttpResponseBase:
-    principal = await _authenticate(request)
+    principal = (await authenticate(request, scope="chat")).principal
     if request.method == "DELETE":
         await generations.cancel(await generations.find(principal, generation_id), CLOCK)
     return JsonResponse(await resuming.state_of(principal, generation_id))
@@ -58,27 +62,23 @@ async def generation(request: HttpRequest, generation_id: str) -> HttpResponseBa
 
 @api_view("GET")
 async def generation_events(request: HttpRequest, generation_id: str) -> HttpResponseBase:
-    principal = await _authenticate(request)
+    access = await authenticate(request, scope="chat")
     position = requests.position(request)
 
     async def begin() -> Begun:
-        resumption = await resuming.resume(principal, generation_id, position)
+        resumption = await resuming.resume(access.principal, generation_id, position)
+        access.need_model(resumption.admitted.model)
         return resumption.admitted, resumption.after
 
     wanted = Wanted(include_usage=True, include_queue=True, include_gaps=True)
-    response, _ = await stream.respond(principal, begin, CLOCK, wanted, Drain.of(request))
+    response, _ = await stream.respond(access, begin, CLOCK, wanted, Drain.of(request))
     return response
 
 
 @api_view("GET", "POST", "PUT", "PATCH", "DELETE")
 async def unknown(request: HttpRequest) -> HttpResponseBase:
-    await _authenticate(request)
+    await authenticate(request)
     raise NotFound(f"There is no {request.method} {request.path[:200]}.", code="unknown_url")
-
-
-async def _authenticate(request: HttpRequest) -> Principal:
-    authorization = request.headers.get("Authorization", "")
-    return await known_keys().authenticate(authorization, now=CLOCK.now())
 
 
 def _identity(request: HttpRequest) -> Identity | None:
@@ -113,15 +113,16 @@ def _admission(
     )
 
 
-async def _whole(admission: Admission, drain: Drain) -> HttpResponseBase:
+async def _whole(admission: Admission, access: Access, drain: Drain) -> HttpResponseBase:
     admitted = await generations.admit(admission, CLOCK)
-    body = await _read_whole(admitted, drain)
+    body = await _read_whole(admitted, access, drain)
     return _marked(JsonResponse(body), admission, admitted)
 
 
-async def _read_whole(admitted: Admitted, drain: Drain) -> dict[str, Any]:
+async def _read_whole(admitted: Admitted, access: Access, drain: Drain) -> dict[str, Any]:
     text, stopwatch = [], Stopwatch(admitted, CLOCK, "json")
-    async with answer.reading(admitted, CLOCK, transport="json", drain=drain) as reading:
+    reading_it = answer.reading(admitted, CLOCK, transport="json", drain=drain, access=access)
+    async with reading_it as reading:
         async for frame in reading:
             if frame is None:
                 continue
@@ -134,14 +135,14 @@ async def _read_whole(admitted: Admitted, drain: Drain) -> dict[str, Any]:
 
 
 async def _streamed(
-    asked: ChatCompletionRequest, admission: Admission, drain: Drain
+    asked: ChatCompletionRequest, admission: Admission, access: Access, drain: Drain
 ) -> HttpResponseBase:
     async def begin() -> Begun:
         return await generations.admit(admission, CLOCK), None
 
     options = asked.stream_options or StreamOptions()
     wanted = Wanted(include_usage=options.include_usage, include_queue=options.include_queue)
-    response, admitted = await stream.respond(admission.principal, begin, CLOCK, wanted, drain)
+    response, admitted = await stream.respond(access, begin, CLOCK, wanted, drain)
     return response if admitted is None else _marked(response, admission, admitted)
 
 

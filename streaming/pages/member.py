@@ -14,9 +14,9 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 
 from tenants.models import Membership
-from tenants.models.membership import CHATTING
 from tenants.principal import Principal
-from tenants.services.people import as_principal, memberships_of
+from tenants.services.people import as_principal, chatting
+from tenants.services.standing import memberships_of
 
 P = ParamSpec("P")
 # The socket reads the same entry, so a page and its socket are always in the same tenant.
@@ -57,7 +57,7 @@ def for_members(view: View[P]) -> Callable[Concatenate[HttpRequest, P], HttpResp
 
 
 def _member(request: HttpRequest) -> Member | None:
-    memberships = [each for each in memberships_of(request.user) if each.role in CHATTING]
+    memberships = chatting(memberships_of(request.user))
     if not memberships:
         return None
     chosen = request.session.get(TENANT_IN_SESSION)

@@ -1,9 +1,35 @@
 """Tenancy's state, one file a concept. Its verbs are in `tenants.services`."""
 
 from tenants.models.api_key import ApiKey
+from tenants.models.audit_record import (
+    ActorType,
+    AppendOnly,
+    AuditHead,
+    AuditOutcome,
+    AuditRecord,
+    Decision,
+)
+from tenants.models.key_scope import KeyScopeChoice
 from tenants.models.membership import Membership, Role
+from tenants.models.platform_grant import PlatformGrant, PlatformRole
 from tenants.models.priority import Priority
 from tenants.models.service_account import ServiceAccount
 from tenants.models.tenant import Tenant
 
-__all__ = ["ApiKey", "Membership", "Priority", "Role", "ServiceAccount", "Tenant"]
+__all__ = [
+    "ActorType",
+    "ApiKey",
+    "AppendOnly",
+    "AuditHead",
+    "AuditOutcome",
+    "AuditRecord",
+    "Decision",
+    "KeyScopeChoice",
+    "Membership",
+    "PlatformGrant",
+    "PlatformRole",
+    "Priority",
+    "Role",
+    "ServiceAccount",
+    "Tenant",
+]

@@ -9,16 +9,13 @@ from tenants.models.scoped import ScopedModel
 
 
 class Role(models.TextChoices):
+    """What somebody is in a tenant; `tenants.permissions` says what they may do."""
+
     OWNER = "owner", _("Owner")
     ADMIN = "admin", _("Admin")
     MEMBER = "member", _("Member")
     BILLING = "billing", _("Billing")
     AUDITOR = "auditor", _("Auditor")
-
-
-# Roles that manage the tenant in the admin, and roles that may use the chat.
-MANAGING = frozenset({Role.OWNER, Role.ADMIN})
-CHATTING = frozenset({Role.OWNER, Role.ADMIN, Role.MEMBER})
 
 
 class Membership(ScopedModel):

@@ -1,22 +1,23 @@
-"""API keys: issued once, found by id, compared by the HMAC of their secret, revoked for good."""
+"""API keys: issued once, rotated, revoked for good; found by id, compared by a secret's HMAC."""
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import logging
-from datetime import datetime
-from typing import cast
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.db import transaction
 from django.utils.translation import gettext_noop
 from django.views.decorators.debug import sensitive_variables
 
-from kernel.errors import BadRequest, PermissionDenied, Unauthenticated
-from tenants import key_format, scope
+from kernel.errors import BadRequest
+from kernel.networks import as_network
+from tenants import key_format, key_scopes
 from tenants.models import ApiKey, Priority, ServiceAccount
 from tenants.principal import Actor, Principal, actor_name
-from tenants.priority import PriorityClass, lower
+from tenants.services import key_records
 
 log = logging.getLogger(__name__)
 
@@ -24,8 +25,20 @@ SCHEME = "bearer"
 # Longer than any header with a key of ours; the rest isn't looked at.
 HEADER_LIMIT = 256
 NAME_LENGTH = 100
-# What an unknown key is compared with, so that it takes as long as a known one with a wrong secret.
-_NO_DIGEST = "0" * hashlib.sha256().digest_size * 2
+# Each is compared with the address of every request.
+MOST_NETWORKS = 64
+MOST_MODELS = 256
+LONGEST_OVERLAP = timedelta(days=365)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRights:
+    """What a key may do and from where, as `ApiKey`'s fields of the same names say."""
+
+    highest_priority: str = Priority.STANDARD
+    scopes: Sequence[str] = field(default_factory=lambda: sorted(key_scopes.DEFAULT))
+    model_names: Sequence[str] = ()
+    networks: Sequence[str] = ()
 
 
 @sensitive_variables()
@@ -36,29 +49,76 @@ def issue_key(
     actor: Actor,
     now: datetime,
     expires_at: datetime | None = None,
-    highest_priority: str = Priority.STANDARD,
+    rights: KeyRights | None = None,
+    replaces: str = "",
 ) -> tuple[ApiKey, str]:
     """Make a key for an application: the stored key, and its text to be shown once, kept nowhere.
 
     Called in the account's tenant scope. Raises BadRequest for an empty or too long name, an
-    inactive account, and an expiry that isn't in the future.
+    inactive account, an expiry that isn't in the future, and rights that there aren't.
     """
+    rights = rights or KeyRights()
     _check_new(service_account, name, expires_at, now)
-    text = key_format.make()
+    _check_rights(rights)
+    text = key_format.make(settings.KEY_ENVIRONMENT)
     version = max(settings.KEY_PEPPERS)
     key = ApiKey.objects.create(
         id=text.id,
         tenant_id=service_account.tenant_id,
         service_account=service_account,
         name=name,
-        digest=_digest(text.secret, version),
+        digest=key_records.digest(text.secret, version),
         pepper_version=version,
         created_at=now,
+        created_by=actor_name(actor),
+        replaces=replaces,
         expires_at=expires_at,
-        highest_priority=highest_priority,
+        highest_priority=rights.highest_priority,
+        scopes=sorted(set(rights.scopes)),
+        model_names=sorted(set(rights.model_names)),
+        networks=[str(as_network(text)) for text in rights.networks],
     )
     log.info("API key %s issued to %s by %s", key.pk, service_account.pk, actor_name(actor))
     return key, text.text()
+
+
+@sensitive_variables()
+def rotate_key(
+    *, key: ApiKey, actor: Actor, now: datetime, overlap: timedelta | None = None
+) -> tuple[ApiKey, str]:
+    """Issue a key of the same rights and the same length of life in place of one, which works for
+    `overlap` (by default `KEY_OVERLAP_H`) longer and then expires by itself.
+
+    Called in the account's tenant scope. Raises BadRequest for a key that is not usable, or was
+    rotated before, and for an overlap below zero or above a year.
+    """
+    if overlap is None:
+        overlap = timedelta(hours=settings.KEY_OVERLAP_H)
+    if not timedelta(0) <= overlap <= LONGEST_OVERLAP:
+        raise BadRequest(gettext_noop("The overlap is 0 to 8760 hours."), param="overlap")
+    with transaction.atomic():
+        old = (
+            ApiKey.objects.select_for_update(of=("self",))
+            .select_related("service_account")
+            .get(pk=key.pk)
+        )
+        _check_rotatable(old, now)
+        life = None if old.expires_at is None else old.expires_at - old.created_at
+        new, text = issue_key(
+            service_account=old.service_account,
+            name=old.name,
+            actor=actor,
+            now=now,
+            expires_at=None if life is None else now + life,
+            rights=KeyRights(old.highest_priority, old.scopes, old.model_names, old.networks),
+            replaces=old.pk,
+        )
+        ends_at = now + overlap
+        old.expires_at = ends_at if old.expires_at is None else min(old.expires_at, ends_at)
+        old.save(update_fields=["expires_at"])
+    key.expires_at = old.expires_at
+    log.info("API key %s rotated to %s by %s", old.pk, new.pk, actor_name(actor))
+    return new, text
 
 
 def revoke_key(*, key: ApiKey, actor: Actor, now: datetime) -> None:
@@ -70,72 +130,28 @@ def revoke_key(*, key: ApiKey, actor: Actor, now: datetime) -> None:
 
 @sensitive_variables()
 def authenticate_key(authorization: str, *, now: datetime) -> Principal:
-    """Whom an `Authorization` header speaks for. One query; none for what can't be a key.
+    """Whom an `Authorization` header speaks for, wherever it comes from. One query; none for what
+    can't be a key.
 
     Raises Unauthenticated, the same for every reason, and PermissionDenied `tenant_inactive` for a
     good key of a tenant that was switched off.
     """
-    presented = _presented(authorization)
-    if presented is None:
-        raise _refused()
-    with scope.whole_platform():
-        key = (
-            ApiKey.objects.select_related("service_account", "tenant")
-            .filter(pk=presented.id)
-            .first()
-        )
-    if not _matches(presented, key) or key is None:
-        raise _refused()
-    if not key.is_usable(now=now) or not key.service_account.is_active:
-        raise _refused()
-    if not key.tenant.is_active:
-        raise PermissionDenied(gettext_noop("This tenant is inactive."), code="tenant_inactive")
-    return _principal(key)
-
-
-def _principal(key: ApiKey) -> Principal:
-    """Its priorities are the tenant's, as far as the key's reach."""
-    tenant = key.tenant
-    highest = lower(
-        cast(PriorityClass, key.highest_priority), cast(PriorityClass, tenant.highest_priority)
-    )
-    return Principal(
-        key.tenant_id,
-        "service_account",
-        key.service_account_id,
-        key_id=key.pk,
-        high_water_tokens=tenant.high_water_tokens,
-        weight=tenant.weight,
-        default_priority=lower(cast(PriorityClass, tenant.default_priority), highest),
-        highest_priority=highest,
-    )
+    text = presented(authorization)
+    record = key_records.read(text.id)
+    if not key_records.matches(text, record) or record is None:
+        raise key_records.refused()
+    return record.check(now=now)
 
 
 @sensitive_variables()
-def _presented(authorization: str) -> key_format.KeyText | None:
-    if len(authorization) > HEADER_LIMIT:
-        return None
-    scheme, _, text = authorization.partition(" ")
-    return key_format.parse(text.strip(" ")) if scheme.lower() == SCHEME else None
-
-
-@sensitive_variables()
-def _matches(presented: key_format.KeyText, key: ApiKey | None) -> bool:
-    peppers = settings.KEY_PEPPERS
-    known = key is not None and key.pepper_version in peppers
-    version = key.pepper_version if key is not None and known else max(peppers)
-    expected = key.digest if key is not None and known else _NO_DIGEST
-    return hmac.compare_digest(expected, _digest(presented.secret, version))
-
-
-@sensitive_variables()
-def _digest(secret: str, pepper_version: int) -> str:
-    pepper: str = settings.KEY_PEPPERS[pepper_version]
-    return hmac.new(pepper.encode(), secret.encode(), hashlib.sha256).hexdigest()
-
-
-def _refused() -> Unauthenticated:
-    return Unauthenticated(gettext_noop("The API key is missing, wrong, expired or revoked."))
+def presented(authorization: str) -> key_format.KeyText:
+    """The key in an `Authorization` header. Raises Unauthenticated for what can't be one here."""
+    if len(authorization) <= HEADER_LIMIT:
+        scheme, _, text = authorization.partition(" ")
+        key = key_format.parse(text.strip(" ")) if scheme.lower() == SCHEME else None
+        if key is not None and key.environment == settings.KEY_ENVIRONMENT:
+            return key
+    raise key_records.refused()
 
 
 def _check_new(
@@ -147,3 +163,27 @@ def _check_new(
         raise BadRequest(gettext_noop("The service account is inactive."), param="service_account")
     if expires_at is not None and expires_at <= now:
         raise BadRequest(gettext_noop("The expiry must be in the future."), param="expires_at")
+
+
+def _check_rights(rights: KeyRights) -> None:
+    if not rights.scopes or set(rights.scopes) - set(key_scopes.KEY_SCOPES):
+        raise BadRequest(gettext_noop("The key needs scopes, of those there are."), param="scopes")
+    if len(rights.model_names) > MOST_MODELS:
+        raise BadRequest(gettext_noop("These are too many models."), param="model_names")
+    if len(rights.networks) > MOST_NETWORKS:
+        raise BadRequest(gettext_noop("A key has at most 64 networks."), param="networks")
+    for text in rights.networks:
+        try:
+            as_network(text)
+        except ValueError as error:
+            raise BadRequest(f"{str(text)[:50]!r} is no network.", param="networks") from error
+
+
+def _check_rotatable(key: ApiKey, now: datetime) -> None:
+    if not key.is_usable(now=now):
+        raise BadRequest(gettext_noop("A key that is expired or revoked is not rotated."))
+    if ApiKey.objects.filter(replaces=key.pk).exists():
+        raise BadRequest(
+            gettext_noop("This key was rotated before: rotate its successor, or issue a new key."),
+            code="already_rotated",
+        )

@@ -1,4 +1,4 @@
-"""People and their tenants: who may chat where, who manages what, who comes and goes."""
+"""People and their tenants: who may chat where, who comes, goes, and becomes what."""
 
 from __future__ import annotations
 
@@ -11,29 +11,15 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils.translation import gettext_noop
 
-from kernel.errors import BadRequest, PermissionDenied
+from kernel.errors import BadRequest, Conflict, PermissionDenied
 from tenants import scope
 from tenants.models import Membership, Role, Tenant
-from tenants.models.membership import CHATTING, MANAGING
+from tenants.permissions import Action, may_assign, opens_console, role_allows
 from tenants.principal import Actor, Principal, Visitor, actor_name
 from tenants.priority import PriorityClass
+from tenants.services.standing import memberships_of, standing_of
 
 log = logging.getLogger(__name__)
-
-
-def memberships_of(user: Visitor) -> list[Membership]:
-    """A person's memberships in active tenants, oldest first, tenants loaded. One query.
-
-    Empty for anonymous visitors and for people who were switched off.
-    """
-    if user.pk is None:
-        return []
-    with scope.whole_platform():
-        return list(
-            Membership.objects.filter(user_id=user.pk, user__is_active=True, tenant__is_active=True)
-            .select_related("tenant")
-            .order_by("created_at", "pk")
-        )
 
 
 def principal_of(user: Visitor, *, tenant_id: str | None) -> Principal:
@@ -41,12 +27,36 @@ def principal_of(user: Visitor, *, tenant_id: str | None) -> Principal:
 
     Raises PermissionDenied `no_membership` where there is none.
     """
-    membership = _first(memberships_of(user), CHATTING, tenant_id)
+    membership = next(
+        (each for each in chatting(memberships_of(user)) if tenant_id in (None, each.tenant_id)),
+        None,
+    )
     if membership is None:
-        raise PermissionDenied(
-            gettext_noop("You are not a member of a tenant that may chat."), code="no_membership"
-        )
+        raise no_membership()
     return as_principal(membership)
+
+
+def chatting(memberships: Iterable[Membership]) -> list[Membership]:
+    """Those that let their person ask for answers."""
+    return [each for each in memberships if role_allows(each.role, Action.ANSWER_ASK)]
+
+
+def no_membership() -> PermissionDenied:
+    return PermissionDenied(
+        gettext_noop("You are not a member of a tenant that may chat."), code="no_membership"
+    )
+
+
+def chatting_among(user_ids: Iterable[str]) -> set[tuple[str, str]]:
+    """(user id, tenant id) of the memberships by which these people may chat now. One query."""
+    with scope.whole_platform():
+        rows = Membership.objects.filter(
+            user_id__in=list(user_ids),
+            user__is_active=True,
+            tenant__is_active=True,
+            role__in=[role for role in Role if role_allows(role, Action.ANSWER_ASK)],
+        ).values_list("user_id", "tenant_id")
+        return {(str(user_id), tenant_id) for user_id, tenant_id in rows}
 
 
 def as_principal(membership: Membership) -> Principal:
@@ -62,29 +72,13 @@ def as_principal(membership: Membership) -> Principal:
     )
 
 
-def managed_membership(user: Visitor, *, tenant_id: str | None) -> Membership | None:
-    """The person's managing membership in the named tenant, or else their first one. One query."""
-    memberships = memberships_of(user)
-    return _first(memberships, MANAGING, tenant_id) or _first(memberships, MANAGING, None)
-
-
-def may_assign(role: str, *, assigner: str | None) -> bool:
-    """Whether one with the role `assigner` may give or take `role`: owners are made by owners.
-
-    assigner: None for an operator
-    """
-    if assigner is None or assigner == Role.OWNER:
-        return True
-    return assigner == Role.ADMIN and role != Role.OWNER
-
-
 def add_member(*, tenant: Tenant, user: User, role: str, actor: Actor, now: datetime) -> Membership:
     """Make a person a member. Called in the tenant's scope.
 
     Raises BadRequest `already_member` and PermissionDenied `role_not_yours`.
     """
-    _check_assigner(actor, tenant.pk, role)
     with transaction.atomic():
+        _check_assigner(actor, tenant.pk, role)
         membership: Membership
         membership, created = Membership.objects.get_or_create(
             tenant=tenant, user=user, defaults={"role": role, "created_at": now}
@@ -99,14 +93,16 @@ def add_member(*, tenant: Tenant, user: User, role: str, actor: Actor, now: date
 
 
 def change_role(*, membership: Membership, role: str, actor: Actor, now: datetime) -> None:
-    """Give a member another role. Raises PermissionDenied `role_not_yours`."""
+    """Give a member another role: in force with their next request, and with the next message of
+    a socket that is open.
+
+    Raises PermissionDenied `role_not_yours` and Conflict `last_owner`.
+    """
     with transaction.atomic():
-        row = (
-            Membership.objects.select_for_update(of=("self",))
-            .select_related("user")
-            .get(pk=membership.pk)
-        )
+        row = _locked(membership)
         _check_assigner(actor, row.tenant_id, row.role, role)
+        if role != Role.OWNER:
+            _check_not_last_owner(row)
         row.role = role
         row.save(update_fields=["role"])
         _let_in(row.user, role)
@@ -117,48 +113,49 @@ def change_role(*, membership: Membership, role: str, actor: Actor, now: datetim
 def remove_member(*, membership: Membership, actor: Actor, now: datetime) -> None:
     """End a membership; the person and their other tenants stay.
 
-    Raises PermissionDenied `role_not_yours`.
+    Raises PermissionDenied `role_not_yours` and Conflict `last_owner`.
     """
-    _check_assigner(actor, membership.tenant_id, membership.role)
-    user_id, tenant_id = membership.user_id, membership.tenant_id
-    membership.delete()
-    log.info("%s removed from %s by %s", user_id, tenant_id, actor_name(actor))
+    with transaction.atomic():
+        row = _locked(membership)
+        _check_assigner(actor, row.tenant_id, row.role)
+        _check_not_last_owner(row)
+        row.delete()
+    log.info("%s removed from %s by %s", row.user_id, row.tenant_id, actor_name(actor))
 
 
-def _first(
-    memberships: Iterable[Membership], roles: frozenset[Role], tenant_id: str | None
-) -> Membership | None:
-    return next(
-        (
-            membership
-            for membership in memberships
-            if membership.role in roles and tenant_id in (None, membership.tenant_id)
-        ),
-        None,
-    )
+def _locked(membership: Membership) -> Membership:
+    """The row as it is, while no other role of its tenant changes: two owners who demote each other
+    at once would leave none.
+    """
+    # Not FOR UPDATE: that would wait for, and stop, every request that refers to the tenant.
+    Tenant.objects.select_for_update(no_key=True).get(pk=membership.tenant_id)
+    row: Membership = Membership.objects.select_related("user").get(pk=membership.pk)
+    return row
+
+
+def _check_not_last_owner(row: Membership) -> None:
+    if row.role != Role.OWNER:
+        return
+    others = Membership.objects.filter(
+        tenant_id=row.tenant_id, role=Role.OWNER, user__is_active=True
+    ).exclude(pk=row.pk)
+    if not others.exists():
+        raise Conflict(
+            gettext_noop("A tenant needs an owner: make somebody else one first."),
+            code="last_owner",
+        )
 
 
 def _check_assigner(actor: Actor, tenant_id: str, *roles: str) -> None:
-    """Operators and the platform may assign every role, managers those that `may_assign` says."""
-    if actor is None or (isinstance(actor, User) and actor.is_superuser and actor.is_active):
-        return
-    assigner = Membership.objects.filter(
-        tenant_id=tenant_id, user_id=_user_id(actor), role__in=MANAGING
-    ).first()
-    if assigner is None or not all(may_assign(role, assigner=assigner.role) for role in roles):
+    standing = standing_of(actor)
+    if not all(may_assign(standing, role, tenant_id) for role in roles):
         raise PermissionDenied(
             gettext_noop("Your role does not let you give or take this one."), code="role_not_yours"
         )
 
 
-def _user_id(actor: Actor) -> str | int | None:
-    if isinstance(actor, Principal):
-        return actor.id if actor.kind == "user" else None
-    return None if actor is None else actor.pk
-
-
 def _let_in(user: User, role: str) -> None:
-    """The admin site opens to staff alone; what they see there their membership decides."""
-    if role in MANAGING and not user.is_staff:
+    """The admin site opens to staff alone; what they see there their roles decide."""
+    if opens_console(role) and not user.is_staff:
         user.is_staff = True
         user.save(update_fields=["is_staff"])

@@ -22,7 +22,14 @@ from inference.models import (
 )
 from streaming.models import Conversation, Message
 from tenants import scope
-from tenants.models import ApiKey, Membership, ServiceAccount, Tenant
+from tenants.models import (
+    ApiKey,
+    Membership,
+    PlatformGrant,
+    PlatformRole,
+    ServiceAccount,
+    Tenant,
+)
 from tests.tenants.worlds import NOW, World
 
 
@@ -40,6 +47,7 @@ def furnish(world: World) -> None:
     mark = world.tenant.slug
     release = Release.objects.create(name=f"{mark}-release", engine="fake", context_tokens=64)
     route = Route.objects.create(name=f"{mark}-model", release=release)
+    PlatformGrant.objects.create(user=world.member, role=PlatformRole.APPROVER)
     MaintenanceRun.objects.create(name=f"{mark}-round", started_at=NOW)
     with scope.tenant(world.tenant.pk):
         Checkpoint.objects.create(
@@ -94,6 +102,11 @@ SAMPLES: dict[type[Model], Sample] = {
         operators_only=True,
     ),
     Membership: Sample(first(Membership), {"role": "billing"}),
+    PlatformGrant: Sample(
+        lambda world: PlatformGrant.objects.get(user=world.member),
+        {"username": "acme-admin", "role": "operator"},
+        operators_only=True,
+    ),
     ReplayKey: Sample(first(ReplayKey), {"principal": "taken", "key_digest": "taken"}),
     ServiceAccount: Sample(lambda world: world.account, {"name": "taken", "is_active": "on"}),
     Tenant: Sample(

@@ -7,6 +7,7 @@ import re
 
 import pytest
 from django.contrib.auth.models import User
+from django.contrib.sessions.backends.db import SessionStore
 from django.http import HttpRequest, HttpResponse
 from django.template import engines
 from django.template.response import TemplateResponse
@@ -17,16 +18,10 @@ from pytest_django.fixtures import Settings
 from config import urls
 from console.scope import AdminScopeMiddleware, access_of, actor_of
 from tenants import scope
-from tenants.models import Membership, Role, ServiceAccount
-from tests.tenants.worlds import World, person
+from tenants.models import Membership, PlatformGrant, PlatformRole, Role, ServiceAccount
+from tests.tenants.worlds import World, joined, person, platform_person
 
 INDEX = "/admin/"
-
-
-def joined(where: World, user: User, role: str) -> User:
-    with scope.tenant(where.tenant.pk):
-        Membership.objects.create(tenant=where.tenant, user=user, role=role)
-    return user
 
 
 def opens(user: User | None) -> bool:
@@ -46,6 +41,13 @@ def test_managers_and_operators_come_in(acme: World) -> None:
     assert opens(person("root", superuser=True))
 
 
+def test_auditors_billing_clerks_and_everyone_of_the_platform_come_in(acme: World) -> None:
+    for role in (Role.BILLING, Role.AUDITOR):
+        assert opens(joined(acme, person(f"acme-{role}", staff=True), role))
+    for platform_role in PlatformRole:
+        assert opens(platform_person(platform_role))
+
+
 def test_nobody_else_does(acme: World) -> None:
     retired = person("retired", superuser=True)
     retired.is_active = False
@@ -55,8 +57,7 @@ def test_nobody_else_does(acme: World) -> None:
     assert not opens(person("staff-alone", staff=True))
     assert not opens(joined(acme, person("not-staff"), Role.OWNER))
     assert not opens(retired)
-    for role in (Role.MEMBER, Role.BILLING, Role.AUDITOR):
-        assert not opens(joined(acme, person(role, staff=True), role))
+    assert not opens(joined(acme, person("chatter", staff=True), Role.MEMBER))
 
 
 def test_managers_of_an_inactive_tenant_do_not(acme: World) -> None:
@@ -119,6 +120,65 @@ def test_a_choice_that_is_not_theirs_counts_for_nothing(
     assert accounts_shown(client) == {"acme"}
 
 
+def go_over(client: Client, place: str) -> int:
+    return client.post(reverse("admin:choose_place"), {"tenant": place}).status_code
+
+
+def test_a_manager_of_two_tenants_goes_over_from_one_to_the_other(
+    acme: World, globex: World
+) -> None:
+    joined(globex, acme.admin, Role.AUDITOR)
+    client = Client()
+    client.force_login(acme.admin)
+    for world in (globex, acme):
+        assert f'value="{world.tenant.pk}"' in client.get(INDEX).content.decode()
+        assert go_over(client, world.tenant.pk) == 302
+        assert accounts_shown(client) == {world.tenant.slug}
+        # The role goes with the tenant.
+        add = client.get(reverse("admin:tenants_serviceaccount_add"))
+        assert add.status_code == (403 if world is globex else 200)
+
+
+def test_an_operator_goes_over_to_their_tenant_and_back(acme: World, globex: World) -> None:
+    joined(acme, operator := person("both", superuser=True), Role.AUDITOR)
+    client = Client()
+    client.force_login(operator)
+    assert accounts_shown(client) == {"acme", "globex"}
+    assert go_over(client, acme.tenant.pk) == 302
+    assert accounts_shown(client) == {"acme"}
+    assert client.get(reverse("admin:tenants_tenant_changelist")).status_code == 403
+    assert client.get(reverse("admin:replicas")).status_code == 403
+    assert go_over(client, "") == 302
+    assert accounts_shown(client) == {"acme", "globex"}
+
+
+def test_a_chat_in_a_tenant_takes_no_operator_off_the_platform(acme: World, globex: World) -> None:
+    client = Client()
+    client.force_login(joined(acme, person("both", superuser=True), Role.OWNER))
+    assert client.get("/chat/").status_code == 200
+    assert client.session["tenant_id"] == acme.tenant.pk
+    assert accounts_shown(client) == {"acme", "globex"}
+
+
+@pytest.mark.parametrize("place", ["", "theirs", "nowhere"])
+def test_nobody_goes_where_they_have_no_part(place: str, acme: World, globex: World) -> None:
+    client = Client()
+    client.force_login(acme.admin)
+    assert go_over(client, globex.tenant.pk if place == "theirs" else place) == 403
+    assert accounts_shown(client) == {"acme"}
+    assert client.get(reverse("admin:choose_place")).status_code == 405
+    assert 'action="/admin/place/"' not in client.get(INDEX).content.decode()
+
+
+def test_a_platform_role_that_was_withdrawn_is_gone_at_the_next_request(db: None) -> None:
+    user = platform_person(PlatformRole.OPERATOR)
+    client = Client()
+    client.force_login(user)
+    assert client.get(reverse("admin:tenants_tenant_changelist")).status_code == 200
+    PlatformGrant.objects.filter(user=user).delete()
+    assert client.get(reverse("admin:tenants_tenant_changelist")).status_code == 302
+
+
 def scope_seen(request: HttpRequest) -> HttpResponse:
     """Tells the scope while the view runs and while its template is rendered."""
 
@@ -172,7 +232,7 @@ def test_no_scope_is_left_behind_by_an_error(acme: World) -> None:
 
     request = RequestFactory().get("/admin/anything/")
     request.user = acme.admin
-    request.session = {}  # type: ignore[assignment]
+    request.session = SessionStore()
     with pytest.raises(ZeroDivisionError):
         AdminScopeMiddleware(breaks)(request)
     with pytest.raises(scope.ScopeMissing):

@@ -52,7 +52,7 @@ def test_a_key_is_shown_once_and_works(manager: Client, acme: World) -> None:
     assert principal.tenant_id == acme.tenant.pk
     assert principal.id == acme.account.pk
     assert "no-store" in response["Cache-Control"]
-    secret = text.split("_")[2]
+    secret = text.split("_")[3]
     for page in (
         LIST,
         f"{LIST}{principal.key_id}/change/",
@@ -67,7 +67,7 @@ def test_a_key_is_kept_nowhere(
 ) -> None:
     with caplog.at_level(logging.DEBUG):
         response = manager.post(ADD, new_key(acme))
-    secret = text_in(response.content.decode()).split("_")[2]
+    secret = text_in(response.content.decode()).split("_")[3]
     cookies = str(manager.cookies) + str(response.cookies)
 
     assert secret not in caplog.text

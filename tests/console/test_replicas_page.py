@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import msgspec
 import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.admin.models import LogEntry
@@ -185,7 +186,14 @@ async def test_the_state(at_the_desk: AsyncClient, crew: Crew, redis: Redis) -> 
         )
 
     acme, release = await sync_to_async(build)()
-    record = ReplicaRecord("engine", "inc_a", release.pk, "fake", "ready", running=3, since=5.0)
+    record = ReplicaRecord(
+        *("engine", "inc_a", release.pk, "fake", "ready"),
+        running=3,
+        since=5.0,
+        kv_used_blocks=2,
+        kv_total_blocks=8,
+    )
+    record = msgspec.structs.replace(record, slots=64, limit=7, objective_s=0.04)
     await registry.renew(redis, record, timeout_s=60)
     await queue.enqueue(redis, request(acme.tenant.pk, release_id=release.pk))
     response = await at_the_desk.get(STATE)
@@ -205,10 +213,20 @@ async def test_the_state(at_the_desk: AsyncClient, crew: Crew, redis: Redis) -> 
         "running": 3,
         "since": 5.0,
     }
+    (latency,) = found["latency"]
+    assert (latency["limit"], latency["slots"], latency["objective_ms"]) == (7, 64, 40.0)
     (waits,) = found["queues"]
     assert (waits["release"], waits["waiting"]) == ("fake", 1)
     assert waits["shares"][0]["tenant"] == acme.tenant.name
     assert waits["shares"][0]["begins_p50_s"] is None
+    assert (replica["kv_used_blocks"], replica["kv_total_blocks"]) == (2, 8)
+    (shared,) = found["shares"]
+    (share,) = shared["shares"]
+    assert (shared["release"], share["tenant"], share["entitled"]) == (
+        "fake",
+        acme.tenant.name,
+        100.0,
+    )
 
 
 async def test_the_state_without_redis(
@@ -220,7 +238,7 @@ async def test_the_state_without_redis(
     monkeypatch.setattr(replicas, "replicas", away)
     crew.phase = "stopped"
     found = (await at_the_desk.get(STATE)).json()
-    assert (found["redis"], found["queues"]) == (False, [])
+    assert (found["redis"], found["queues"], found["shares"]) == (False, [], [])
     # What the supervisor knows is known all the same.
     assert [(row["process"], row["state"]) for row in found["replicas"]] == [("engine", "stopped")]
 

@@ -180,11 +180,11 @@ class Install:
         """How many tokens its log holds, one after the other."""
         return self._log(generation_id)[-1].position[0]
 
-    def taken(self) -> int:
-        """Generations that some replica has taken and not settled."""
+    def taken(self) -> set[bytes]:
+        """The generations that some replica has taken and not settled."""
         with redis.Redis(unix_socket_path=str(self.folder / "run" / "valkey.sock")) as connection:
             keys: Any = connection.keys(redis_keys.running("*"))
-            return sum(int(connection.hlen(key)) for key in keys)  # type: ignore[arg-type]
+            return {generation for key in keys for generation in connection.hkeys(key)}  # type: ignore[union-attr]
 
     # -- What is done to it
 

@@ -33,7 +33,14 @@ def test_what_does_not_go_together_is_refused_in_one_sentence(argument: str, val
     assert reason.endswith(".")
     loaded = "vllm" in sys.modules
     with pytest.raises(EngineDead, match=argument):
-        vllm_engine(Path("nowhere"), context_tokens=64, arguments={argument: value}, kv_cache_gib=1)
+        vllm_engine(
+            Path("nowhere"),
+            context_tokens=64,
+            arguments={argument: value},
+            kv_cache_gib=1,
+            slots=8,
+            class_floor=0,
+        )
     assert ("vllm" in sys.modules) == loaded
 
 

@@ -3,16 +3,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import msgspec
 import pytest
 from pytest_django.fixtures import Settings
 from redis.exceptions import ConnectionError as RedisAway
 
-from inference import control, leases, queue, redis_keys, registry, token_log
+from inference import claiming, control, leases, queue, redis_keys, registry, token_log
+from inference.claiming import Claimed, Left
 from inference.engine.fake import FakeEngine, word
 from inference.engine.protocol import Delta, EngineDead, EngineRequest
-from inference.host import engine_host
+from inference.host import engine_host, pulling
 from inference.host.engine_host import EngineHost
 from inference.host.lost_replicas import LostReplicas
 from inference.host.presence import Presence
@@ -36,7 +38,8 @@ from tests.inference.making import Records, StoppedClock, entries, leased, reque
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
-    monkeypatch.setattr(engine_host, "BLOCK_S", 0.1)
+    for module in (engine_host, pulling):
+        monkeypatch.setattr(module, "BLOCK_S", 0.1)
     settings.REPLICA_TIMEOUT_S = 1
 
 
@@ -190,10 +193,10 @@ async def test_stopped_it_leaves_nothing_but_what_waits(redis: Client, records: 
 async def test_a_claim_that_was_on_its_way_when_it_stopped_is_not_forgotten(
     redis: Client, records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def too_late(_host: EngineHost) -> None:
+    async def too_late(_pulling: pulling.Pulling) -> None:
         """It stops before it looks for what it was given without hearing of it."""
 
-    monkeypatch.setattr(EngineHost, "_adopt", too_late)
+    monkeypatch.setattr(pulling.Pulling, "_adopt", too_late)
     async with hosting(quick(), redis) as task:
         incarnation = (await replica(redis)).incarnation
         late = await queued(redis, records)
@@ -210,16 +213,16 @@ async def test_a_claim_that_was_on_its_way_when_it_stopped_is_not_forgotten(
 async def test_a_request_whose_claim_got_lost_on_its_way_here_is_run_all_the_same(
     redis: Client, records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claim, lost = queue.claim, []
+    claim, lost = claiming.claim_or_leave, []
 
-    async def unheard(redis: Client, release_id: str, incarnation: str) -> QueuedRequest | None:
-        taken = await claim(redis, release_id, incarnation)
-        if taken is not None and not lost:
-            lost.append(taken)
+    async def unheard(*arguments: Any, **options: Any) -> Claimed | Left | None:
+        taken = await claim(*arguments, **options)
+        if isinstance(taken, Claimed) and not lost:
+            lost.append(taken.request)
             raise RedisAway("the connection broke before the reply")
         return taken
 
-    monkeypatch.setattr(queue, "claim", unheard)
+    monkeypatch.setattr(claiming, "claim_or_leave", unheard)
     async with hosting(quick(), redis):
         first = await queued(redis, records)
         second = await queued(redis, records)

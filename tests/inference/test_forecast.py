@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import random
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as thoroughly
 from hypothesis import strategies as st
 
-from inference import forecast, queue, queue_snapshot
+from inference import capacity, forecast, queue, queue_snapshot, registry
+from inference.capacity import Capacity
 from inference.forecast import Costs
+from inference.messages import ReplicaRecord
 from inference.queue import Charge
 from inference.queue_snapshot import Demand, Snapshot, Waiting
+from inference.services import estimates
 from kernel.redis import Client, client
 from tenants.priority import CLASSES, PriorityClass
 from tests.inference.crowd import MOST_OUTPUT, RELEASE, WEIGHTS, Crowd, Job
@@ -102,6 +107,82 @@ def test_who_often_comes_meanwhile_is_reckoned_with() -> None:
     assert crowded["a39"].p50_s == pytest.approx(2 * alone["a39"].p50_s, rel=0.2)
     higher = Demand("interactive", "ten_b", per_s=0.25, prompt_tokens=100, weight=1.0)
     assert waits(snapshot(*queued, demands=(higher,)))["a39"].p50_s > alone["a39"].p50_s * 1.6
+
+
+def limited(*requests: Waiting, capacity: Capacity) -> dict[str, forecast.Wait]:
+    return waits(dataclasses.replace(snapshot(*requests), capacity=capacity))
+
+
+def test_what_runs_beyond_what_may_ends_first() -> None:
+    queued = waiting("a"), waiting("b", at=1)
+    free = limited(*queued, capacity=Capacity())
+    full = limited(*queued, capacity=Capacity(beyond=3))
+    # Three more, each of 200 at 100 a second.
+    assert [full[each].p50_s - free[each].p50_s for each in "ab"] == [6, 6]
+
+
+def test_no_more_is_made_than_what_may_run_makes() -> None:
+    """However much was made before the limit was lowered."""
+    queued = waiting("a"), waiting("b", at=1)
+    # An answer's token goes with two of a prompt's: 4 of service, so 100 a second are 25 tokens.
+    for tokens_per_s, slower in ((5.0, 5), (12.5, 2), (25.0, 1), (100.0, 1)):
+        found = limited(*queued, capacity=Capacity(tokens_per_s=tokens_per_s))
+        assert found["a"].p50_s == pytest.approx(2 * slower)
+        assert found["b"].p50_s == pytest.approx(4 * slower)
+
+
+def replica(**values: float) -> ReplicaRecord:
+    record = ReplicaRecord("engine", "inc_a", "rel_a", "fake", "ready")
+    return msgspec.structs.replace(record, **values)
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        ([], Capacity()),
+        # Of a version that tells nothing of it, and one with all its slots.
+        ([replica(running=9)], Capacity()),
+        ([replica(running=70, slots=64, limit=64, limit_tokens_per_s=900.0)], Capacity()),
+        (
+            [replica(running=9, waiting=3, slots=64, limit=8, limit_tokens_per_s=300.0)],
+            Capacity(4, 300.0),
+        ),
+        ([replica(running=2, slots=64, limit=8)], Capacity(0, None)),
+        # What one may not run, the other takes.
+        (
+            [
+                replica(running=9, slots=64, limit=4, limit_tokens_per_s=100.0),
+                replica(running=1, slots=64, limit=4, limit_tokens_per_s=100.0),
+            ],
+            Capacity(2, 200.0),
+        ),
+        (
+            [
+                replica(running=9, slots=64, limit=4, limit_tokens_per_s=100.0),
+                replica(running=1, slots=64, limit=64, limit_tokens_per_s=100.0),
+            ],
+            Capacity(),
+        ),
+    ],
+)
+def test_the_capacity_of_replicas(records: list[ReplicaRecord], expected: Capacity) -> None:
+    assert capacity.of(records) == expected
+
+
+async def test_a_forecast_reckons_with_what_may_run(redis: Client) -> None:
+    crowd = Crowd(redis)
+    for _ in range(12):
+        await crowd.arrive("ten_a", prompt=8)
+    for _ in range(10):
+        crowd.now_us += 1_000_000
+        await take_and_charge(crowd)
+    await estimates.note_outputs(redis, RELEASE, [MOST_OUTPUT] * 5)
+    made = [await estimates.Forecasts().make(redis, RELEASE, now_us=crowd.now_us + 1_000_000)]
+    told = replica(running=20, slots=64, limit=10, limit_tokens_per_s=1.0)
+    await registry.renew(redis, told, timeout_s=60)
+    made.append(await estimates.Forecasts().make(redis, RELEASE, now_us=crowd.now_us + 1_000_000))
+    before, after = (min(wait.p50_s for wait in each.waits.values()) for each in made)
+    assert after > 20 * before
 
 
 def test_a_long_tail_is_in_the_p90_and_not_in_the_p50() -> None:

@@ -6,14 +6,16 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from pytest_django.fixtures import Settings
 
-from inference import queue, redis_keys, registry, token_log
+from inference import claiming, queue, redis_keys, registry, token_log
+from inference.claiming import Claimed, Left
 from inference.engine.fake import FakeEngine, word
 from inference.engine.protocol import EngineDead
-from inference.host import engine_host
+from inference.host import engine_host, pulling
 from inference.host.engine_host import EngineHost
 from inference.messages import QueuedRequest, ReplicaRecord
 from inference.models import Generation
@@ -27,7 +29,8 @@ PATIENCE_S = 30
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
-    monkeypatch.setattr(engine_host, "BLOCK_S", 0.1)
+    for module in (engine_host, pulling):
+        monkeypatch.setattr(module, "BLOCK_S", 0.1)
     settings.REPLICA_TIMEOUT_S = 4
     settings.DRAIN_GRACE_S = 60
 
@@ -135,16 +138,16 @@ async def test_the_rest_goes_on_elsewhere(
 async def test_a_claim_on_its_way_is_not_lost(
     redis: Client, records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claim, claimed = queue.claim, asyncio.Event()
+    claim, claimed = claiming.claim_or_leave, asyncio.Event()
 
-    async def slow(*arguments: object) -> QueuedRequest | None:
-        found = await claim(*arguments)  # type: ignore[arg-type]
+    async def slow(*arguments: Any, **options: Any) -> Claimed | Left | None:
+        found = await claim(*arguments, **options)
         if found is not None:
             claimed.set()
             await asyncio.sleep(0.2)
         return found
 
-    monkeypatch.setattr(queue, "claim", slow)
+    monkeypatch.setattr(claiming, "claim_or_leave", slow)
     async with hosting(redis) as (host, task):
         asked = await queued(redis, records, max_tokens=4)
         await claimed.wait()

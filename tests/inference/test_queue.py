@@ -6,7 +6,7 @@ from itertools import chain
 import pytest
 from pytest_django.fixtures import Settings
 
-from inference import queue, redis_keys, token_log
+from inference import claiming, queue, redis_keys, token_log
 from inference.messages import Finished, Opened, QueuedRequest, Started, Usage
 from kernel.errors import QueueFull
 from kernel.redis import Client
@@ -141,7 +141,7 @@ async def test_overdue_are_those_that_have_waited_too_long(
 
 
 async def test_an_arrival_rings_the_bell(redis: Client) -> None:
-    waiting = asyncio.create_task(queue.wait_for_arrival(redis, "rel_a", timeout_s=4.5))
+    waiting = asyncio.create_task(claiming.wait_for_arrival(redis, "rel_a", "inc_a", timeout_s=4.5))
     await asyncio.sleep(0)
     await enqueued(redis, "ten_a")
     await asyncio.wait_for(waiting, 4)

@@ -8,6 +8,7 @@ import pytest
 from inference import queue, redis_keys, registry, replica_history
 from inference.host.presence import Presence
 from inference.messages import ReplicaRecord
+from inference.replica_history import LatencySpan
 from inference.services import estimates, queue_view, replicas
 from kernel.redis import Client
 from tests.inference.making import START, Records, StoppedClock, request
@@ -93,8 +94,12 @@ async def test_a_lost_one_is_forgotten_in_time(redis: Client) -> None:
 
 async def test_so_many_spans_are_kept(redis: Client) -> None:
     for rate in range(replica_history.SPANS_KEPT + 5):
-        await replica_history.note(redis, record("inc_a"), now_s=NOW_S, rate=rate)
+        of_then = msgspec.structs.replace(record("inc_a"), limit=rate, itl_p95_s=rate / 1000)
+        await replica_history.note(redis, of_then, now_s=NOW_S, rate=rate)
     (seen,) = await replica_history.seen(redis)
+    assert [each.limit for each in seen.latencies] == list(range(5, len(seen.latencies) + 5))
+    assert seen.latencies[0] == LatencySpan(itl_p95_s=0.005, objective_s=0.0, limit=5)
+    assert len(seen.latencies) == replica_history.SPANS_KEPT
     assert seen.rates == [float(rate) for rate in range(5, replica_history.SPANS_KEPT + 5)]
 
 

@@ -74,7 +74,7 @@ def test_a_session_cookie_opens_no_api(stack: Stack) -> None:
 def test_a_key_that_is_revoked_is_refused_by_every_process(stack: Stack) -> None:
     second, url = stack.start_web()
     headers = {"Authorization": f"Bearer {stack.globex.key}"}
-    key_id = stack.globex.key.split("_")[1]
+    key_id = stack.globex.key.split("_")[2]
     change = "UPDATE tenants_apikey SET revoked_at = :at WHERE id = :id"
     try:
         for base in (stack.url, url):

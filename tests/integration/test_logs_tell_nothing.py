@@ -40,6 +40,6 @@ async def test_canaries(stack: Stack) -> None:
         assert canary not in line.replace(f"/v1/models/{canary}", "")
     secret_words = [*answers, stack.acme.session]
     for tenant in (stack.acme, stack.globex, stack.closed):
-        secret_words += [tenant.key, tenant.key.split("_")[2], tenant.revoked_key]
+        secret_words += [tenant.key, tenant.key.split("_")[3], tenant.revoked_key]
     for word in secret_words:
         assert word not in logs

@@ -13,6 +13,9 @@ from inference.engine.factory import vllm_engine
 from inference.engine.protocol import Engine
 from tests.environment import ROOT
 
+# High enough to see it within a short answer.
+CLASS_FLOOR = 0.25
+
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def engine(model_folder: Path) -> AsyncIterator[Engine]:
@@ -46,6 +49,8 @@ async def _started(
             context_tokens=context_tokens,
             arguments={"dtype": "float32"} | arguments,
             kv_cache_gib=1,
+            slots=64,
+            class_floor=CLASS_FLOOR,
         )
         await vllm.start()
         yield vllm

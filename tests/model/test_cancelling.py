@@ -73,10 +73,10 @@ async def test_while_it_decodes(small_engine: Engine) -> None:
 async def test_while_it_is_held_and_once_it_was_preempted(small_engine: Engine) -> None:
     held = [Stream(small_engine, asking(f"held-{n}")) for n in range(SLOTS)]
     for stream in held:
-        await stream.reach(1)
+        await stream.reach(20)
         await small_engine.hold(stream.request.generation_id)
-    # It takes the place of one of them.
-    other = Stream(small_engine, asking("other", tokens=2))
+    # It takes the blocks of one of them at least.
+    other = Stream(small_engine, asking("other", LONG, tokens=2))
     await other.task
     assert sorted((await small_engine.held_shares()).values())[0] == 0
     await cancelled(small_engine, *held)

@@ -59,10 +59,16 @@ async def test_held_requests_make_room_for_running_ones(
     held = await held_at(small_engine, 55, "held-1", "held-2")
     kept = sum((await small_engine.held_shares()).values())
     assert kept == 0.5
+    before = await small_engine.kv_cache()
+    assert before.used_blocks == 6
     others = [Stream(small_engine, asking(f"other-{n}", COUNT, max_tokens=110)) for n in range(2)]
     await asyncio.gather(*(other.task for other in others))
     assert [other.token_ids for other in others] == [alone.token_ids] * 2
     assert sum((await small_engine.held_shares()).values()) < kept, "one was preempted"
+    told = await small_engine.kv_cache()
+    assert (told.total_blocks, told.block_tokens) == (12, 32)
+    assert told.preemptions > before.preemptions
+    assert 0 < told.used_blocks < before.used_blocks
     assert await released(small_engine, held) == [undisturbed] * 2
 
 
@@ -78,12 +84,13 @@ async def test_held_requests_make_room_for_waiting_ones(
     assert await released(small_engine, held) == [undisturbed] * 3
 
 
-async def test_held_requests_give_their_slots_to_waiting_ones(
-    small_engine: Engine, undisturbed: list[int]
-) -> None:
+async def test_held_requests_have_no_slots(small_engine: Engine, undisturbed: list[int]) -> None:
+    """So many others run meanwhile as there are slots; and those held keep their blocks."""
     held = await held_at(small_engine, 5, "slot-1", "slot-2", "slot-3", "slot-4")
-    waiting = Stream(small_engine, asking("waiting", COUNT, max_tokens=5))
-    await waiting.task
+    kept = await small_engine.held_shares()
+    others = [Stream(small_engine, asking(f"waiting-{n}", COUNT, max_tokens=5)) for n in range(4)]
+    await asyncio.gather(*(other.task for other in others))
+    assert await small_engine.held_shares() == kept
     assert await released(small_engine, held) == [undisturbed] * 4
 
 

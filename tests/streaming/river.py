@@ -11,12 +11,14 @@ from typing import Any
 
 from inference import control, queue, redis_keys, registry, token_log
 from inference.engine.protocol import (
+    LOWEST_RANK,
     Capabilities,
     Delta,
     EngineRequest,
     FinishReason,
     Load,
     Sampling,
+    Yielded,
 )
 from inference.host.runner import Runner
 from inference.host.settler import Settler
@@ -107,7 +109,10 @@ class SteppedEngine:
         if each := self._submitted.get(generation_id):
             each.held = False
 
-    def load(self) -> Load:
+    async def yielded(self) -> Yielded:
+        return Yielded()
+
+    def load(self, *, lowest_rank: int = LOWEST_RANK) -> Load:
         return Load(len(self._submitted), 0)
 
     async def health(self) -> None: ...

@@ -11,6 +11,7 @@ from tenants import scope
 from tenants.models import Membership, Role
 from tenants.principal import Principal, actor_name
 from tenants.services import people
+from tenants.services.standing import memberships_of
 from tests.tenants.worlds import NOW, World, person
 
 
@@ -66,8 +67,7 @@ def test_inactive_people_inactive_tenants_and_nobody_are_denied(acme: World, glo
     acme.member.is_active = False
     acme.member.save()
     for nobody in (AnonymousUser(), acme.member, globex.member, person("alone")):
-        assert people.memberships_of(nobody) == []
-        assert people.managed_membership(nobody, tenant_id=None) is None
+        assert memberships_of(nobody) == []
         with pytest.raises(PermissionDenied):
             people.principal_of(nobody, tenant_id=None)
 
@@ -77,37 +77,8 @@ def test_memberships_come_with_their_tenants(
 ) -> None:
     join(globex, acme.member, Role.ADMIN)
     with django_assert_num_queries(1):
-        slugs = [one.tenant.slug for one in people.memberships_of(acme.member)]
+        slugs = [one.tenant.slug for one in memberships_of(acme.member)]
     assert sorted(slugs) == ["acme", "globex"]
-
-
-def test_a_manager_manages_the_tenant_chosen_or_else_one_they_may(
-    acme: World, globex: World
-) -> None:
-    join(globex, acme.admin, Role.MEMBER)
-    managed = people.managed_membership(acme.admin, tenant_id=globex.tenant.pk)
-
-    assert managed is not None
-    assert managed.tenant_id == acme.tenant.pk
-    assert people.managed_membership(acme.member, tenant_id=acme.tenant.pk) is None
-
-
-@pytest.mark.parametrize(
-    ("assigner", "role", "allowed"),
-    [
-        (None, Role.OWNER, True),
-        (Role.OWNER, Role.OWNER, True),
-        (Role.OWNER, Role.ADMIN, True),
-        (Role.ADMIN, Role.ADMIN, True),
-        (Role.ADMIN, Role.MEMBER, True),
-        (Role.ADMIN, Role.OWNER, False),
-        (Role.MEMBER, Role.MEMBER, False),
-        (Role.BILLING, Role.MEMBER, False),
-        (Role.AUDITOR, Role.MEMBER, False),
-    ],
-)
-def test_who_may_assign_what(assigner: Role | None, role: Role, allowed: bool) -> None:
-    assert people.may_assign(role, assigner=assigner) is allowed
 
 
 def test_an_admin_adds_and_removes_members_and_lets_managers_into_the_admin(acme: World) -> None:

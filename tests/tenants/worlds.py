@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from django.contrib.auth.models import User
 
 from tenants import scope
-from tenants.models import ApiKey, Membership, Role, ServiceAccount, Tenant
+from tenants.models import ApiKey, Membership, PlatformGrant, Role, ServiceAccount, Tenant
 from tenants.services.keys import issue_key
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -31,6 +31,21 @@ def person(username: str, *, staff: bool = False, superuser: bool = False) -> Us
     user = User(username=username, is_staff=staff or superuser, is_superuser=superuser)
     user.set_unusable_password()
     user.save()
+    return user
+
+
+def joined(where: World, user: User, role: str, *, staff: bool = False) -> User:
+    """The person, now a member; past the services, which tests of access don't depend on."""
+    user.is_staff = user.is_staff or staff
+    user.save()
+    with scope.tenant(where.tenant.pk):
+        Membership.objects.create(tenant=where.tenant, user=user, role=role)
+    return user
+
+
+def platform_person(role: str) -> User:
+    user = person(f"platform-{role}", staff=True)
+    PlatformGrant.objects.create(user=user, role=role)
     return user
 
 

@@ -18,6 +18,7 @@ from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
 
 from inference.engine.protocol import (
+    LOWEST_RANK,
     Capabilities,
     Delta,
     EngineDead,
@@ -25,12 +26,15 @@ from inference.engine.protocol import (
     EngineRequest,
     FinishReason,
     GrammarFailed,
+    KVCache,
     Load,
     Sampling,
+    Yielded,
 )
 from inference.engine.vllm.combinations import BACKEND
 from inference.engine.vllm.detokenizing import end, prime_detokenizers
 from inference.engine.vllm.restoring import extra_args
+from inference.engine.vllm.scheduler import FLOOR
 
 log = logging.getLogger(__name__)
 
@@ -45,11 +49,20 @@ FINISH_REASONS: dict[str, FinishReason] = {
 
 
 class VllmEngine:
-    """Holds by our own scheduler class; restores by telling vLLM which tokens were made before."""
+    """Holds requests, and gives slots to higher classes, by our own scheduler class; restores by
+    telling vLLM which tokens were made before.
+    """
 
-    def __init__(self, model: Path, *, context_tokens: int, arguments: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        model: Path,
+        *,
+        context_tokens: int,
+        arguments: dict[str, Any],
+        class_floor: float,
+    ) -> None:
         """model: folder of weights and tokenizer; arguments: extra engine arguments by vLLM's
-        names.
+        names; class_floor: of the steps of the classes above, what a class that waits gets at least
         """
         self._arguments = {
             "model": str(model),
@@ -61,15 +74,18 @@ class VllmEngine:
             "worker_extension_cls": WORKER,
             **arguments,
             "structured_outputs_config": _grammars(arguments),
+            "additional_config": {FLOOR: class_floor} | arguments.get("additional_config", {}),
         }
         # What a shorter type rounds depends on what else is in a step; a prompt is another step.
         in_full = self._arguments.get("dtype") == "float32"
         by_itself = not self._arguments.get("speculative_config")
-        self.capabilities = Capabilities(True, True, in_full and by_itself, grammar=True)
+        self.capabilities = Capabilities(
+            True, True, in_full and by_itself, grammar=True, yields=True, kv_cache=True
+        )
         self._context_tokens = context_tokens
         self._llm: AsyncLLM | None = None
-        # generation id -> tokens to prefill, none once it has made one
-        self._requests: dict[str, int] = {}
+        # generation id -> rank, and tokens to prefill, none once it has made one
+        self._requests: dict[str, tuple[int, int]] = {}
 
     async def start(self) -> None:
         try:
@@ -102,15 +118,16 @@ class VllmEngine:
             TokensPrompt(prompt_token_ids=request.prompt_token_ids, cache_salt=request.cache_salt),
             params,
             request.generation_id,
+            priority=request.rank,
         )
-        self._requests[request.generation_id] = prefill
+        self._requests[request.generation_id] = request.rank, prefill
         cached = 0
         try:
             with _translated(request.sampling):
                 async for output in outputs:
                     made = output.outputs[0]
-                    if self._requests[request.generation_id]:
-                        self._requests[request.generation_id] = 0
+                    if self._requests[request.generation_id][1]:
+                        self._requests[request.generation_id] = request.rank, 0
                         cached = output.num_cached_tokens or 0
                     reason = _finish_reason(made.finish_reason, request.sampling)
                     yield Delta(made.text, tuple(made.token_ids), reason, cached)
@@ -129,18 +146,42 @@ class VllmEngine:
 
     async def held_shares(self) -> dict[str, float]:
         """By the schedulers' own count of blocks; with data parallelism there are several."""
-        llm = self._started
-        try:
-            answers = await llm.engine_core.call_utility_all_async("nehir_held_shares")
-        except EngineDeadError as error:
-            raise EngineDead(str(error)) from error
-        known = llm.output_processor.request_states
+        answers = await self._ask_schedulers("nehir_held_shares")
+        known = self._started.output_processor.request_states
         return {
             known[request_id].external_req_id: share / len(answers)
             for shares in answers
             for request_id, share in shares.items()
             if request_id in known
         }
+
+    async def limit(self, requests: int | None) -> None:
+        await self._ask_schedulers("nehir_limit", requests)
+
+    async def yielded(self) -> Yielded:
+        answers = await self._ask_schedulers("nehir_yielded")
+        known = self._started.output_processor.request_states
+        now = [
+            known[name].external_req_id for _, names in answers for name in names if name in known
+        ]
+        return Yielded(sum(times for times, _ in answers), frozenset(now))
+
+    async def kv_cache(self) -> KVCache:
+        """Asked for: vLLM's own figures come with its statistics, which cost every step."""
+        answers = [KVCache(*each) for each in await self._ask_schedulers("nehir_kv_cache")]
+        return KVCache(
+            used_blocks=sum(each.used_blocks for each in answers),
+            total_blocks=sum(each.total_blocks for each in answers),
+            block_tokens=answers[0].block_tokens,
+            preemptions=sum(each.preemptions for each in answers),
+        )
+
+    async def _ask_schedulers(self, what: str, *args: Any) -> list[Any]:
+        """An answer of each."""
+        try:
+            return list(await self._started.engine_core.call_utility_all_async(what, *args))
+        except EngineDeadError as error:
+            raise EngineDead(str(error)) from error
 
     async def _tell_scheduler(self, what: str, generation_id: str) -> None:
         """AsyncLLM gives each request an internal id, by which alone the scheduler knows it."""
@@ -151,9 +192,10 @@ class VllmEngine:
             except EngineDeadError as error:
                 raise EngineDead(str(error)) from error
 
-    def load(self) -> Load:
-        prefilling = [tokens for tokens in self._requests.values() if tokens]
-        running = len(self._requests) - len(prefilling)
+    def load(self, *, lowest_rank: int = LOWEST_RANK) -> Load:
+        found = [tokens for rank, tokens in self._requests.values() if rank <= lowest_rank]
+        prefilling = [tokens for tokens in found if tokens]
+        running = len(found) - len(prefilling)
         return Load(running, waiting=len(prefilling), waiting_tokens=sum(prefilling))
 
     async def health(self) -> None:

@@ -92,8 +92,14 @@ def _drain_on_signals(host: EngineHost, serving: asyncio.Task[None]) -> None:
 
 
 def _engine(release: Release) -> Engine:
+    slots, floor = settings.ENGINE_MAX_RUNNING, settings.CLASS_FLOOR
     if release.engine == EngineKind.FAKE:
-        return fake_engine(ttft_ms=settings.FAKE_TTFT_MS, itl_ms=settings.FAKE_ITL_MS)
+        return fake_engine(
+            ttft_ms=settings.FAKE_TTFT_MS,
+            itl_ms=settings.FAKE_ITL_MS,
+            slots=slots,
+            class_floor=floor,
+        )
     model = settings.MODEL_STORE / release.model_path
     if not (model / "config.json").is_file():
         raise CommandError(f"There is no model in {model}. Run `manage.py prepare_model` first.")
@@ -102,4 +108,6 @@ def _engine(release: Release) -> Engine:
         context_tokens=release.context_tokens,
         arguments=release.engine_arguments,
         kv_cache_gib=settings.ENGINE_KV_CACHE_GIB,
+        slots=slots,
+        class_floor=floor,
     )

@@ -19,7 +19,8 @@ from unfold.enums import ActionVariant
 from console.pages import ScopedForm, TenantAdmin
 from console.scope import actor_of
 from tenants.models import ApiKey
-from tenants.services.keys import issue_key, revoke_key
+from tenants.permissions import Action
+from tenants.services.keys import KeyRights, issue_key, revoke_key
 
 STATUSES = {"active": _("Active"), "expired": _("Expired"), "revoked": _("Revoked")}
 
@@ -56,6 +57,7 @@ class StatusFilter(admin.SimpleListFilter):
 class ApiKeyPages(TenantAdmin):
     """Issued and revoked, never edited and never deleted: what a key did stays answerable."""
 
+    sees, manages = Action.KEY_VIEW, Action.KEY_MANAGE
     can_add = True
     chooses_tenant = False
     list_display = (
@@ -75,7 +77,7 @@ class ApiKeyPages(TenantAdmin):
 
     @display(description=_("key"))  # type: ignore[untyped-decorator]
     def public_part(self, obj: Any) -> str:
-        return f"nhr_{obj.pk}_…"
+        return f"{obj.prefix}_…"
 
     @display(  # type: ignore[untyped-decorator]
         description=_("status"),
@@ -142,7 +144,7 @@ class ApiKeyPages(TenantAdmin):
             service_account=obj.service_account,
             name=obj.name,
             expires_at=obj.expires_at,
-            highest_priority=obj.highest_priority,
+            rights=KeyRights(highest_priority=obj.highest_priority),
             actor=actor_of(request),
             now=timezone.now(),
         )
@@ -168,7 +170,7 @@ class ApiKeyPages(TenantAdmin):
     # -- Revoking
 
     def has_revoke_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self._allowed(request, None)
+        return self._may(request, self.manages)
 
     @admin.action(description=_("Revoke selected keys"), permissions=["revoke"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:

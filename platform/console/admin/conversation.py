@@ -10,12 +10,14 @@ from unfold.decorators import display
 
 from console.pages import TenantAdmin
 from streaming.models import Conversation
+from tenants.permissions import Action
 
 
 @admin.register(Conversation)
 class ConversationPages(TenantAdmin):
     """That people talk, never what about: titles and messages are their owner's alone."""
 
+    sees = Action.CONVERSATION_VIEW
     list_display = ("id", "username", "message_count", "created_at", "updated_at")
     list_select_related = ("user",)
     search_fields = ("id", "user__username")

@@ -9,12 +9,14 @@ from unfold.decorators import display
 
 from console.pages import TenantAdmin
 from inference.models import Generation, State
+from tenants.permissions import Action
 
 
 @admin.register(Generation)
 class GenerationPages(TenantAdmin):
     """What was asked of which model by whom, in tokens: a record, so nobody edits it."""
 
+    sees = Action.GENERATION_VIEW
     list_display = (
         "id",
         "principal",

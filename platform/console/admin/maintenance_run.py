@@ -7,8 +7,9 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import display
 
-from console.pages import OperatorAdmin
+from console.pages import PlatformAdmin
 from inference.models import MaintenanceRun
+from tenants.permissions import Action
 
 KINDS = {
     "checkpoints": _("checkpoints"),
@@ -18,9 +19,10 @@ KINDS = {
 
 
 @admin.register(MaintenanceRun)
-class MaintenanceRunPages(OperatorAdmin):
+class MaintenanceRunPages(PlatformAdmin):
     """That housekeeping happens, and what it found; `manage.py clean_up` runs it by hand."""
 
+    sees = Action.MAINTENANCE_VIEW
     can_add = can_change = can_delete = False
     list_display = ("started_at", "name", "outcome", "took", "dealt_with", "error")
     list_filter = ("name",)

@@ -2,47 +2,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from django import forms
 from django.contrib import admin
-from django.contrib.auth.models import User
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import display
-from unfold.widgets import UnfoldAdminTextInputWidget
 
+from console.naming import NamesPerson
 from console.pages import ScopedForm, TenantAdmin
 from console.scope import access_of, actor_of
 from tenants.models import Membership, Role
+from tenants.permissions import Action, may_assign
 from tenants.services import people
 
 
-class NewMemberForm(ScopedForm):
-    """Names the person by their exact username: nobody gets a list of strangers."""
-
-    username = forms.CharField(
-        label=_("Username"),
-        help_text=_("Exactly as the person signs in."),
-        max_length=150,
-        widget=UnfoldAdminTextInputWidget(),
-    )
-
-    def clean_username(self) -> str:
-        username: str = self.cleaned_data["username"]
-        user = User.objects.filter(username=username, is_active=True).first()
-        if user is None:
-            raise forms.ValidationError(_("Nobody has this username."))
-        self.instance.user = user
-        return username
-
-    def _get_validation_exclusions(self) -> set[str]:
-        excluded = super()._get_validation_exclusions()
-        return excluded - {"user"} if self.instance.user_id else excluded
+class NewMemberForm(NamesPerson, ScopedForm):
+    pass
 
 
 @admin.register(Membership)
 class MembershipPages(TenantAdmin):
+    sees, manages = Action.MEMBER_VIEW, Action.MEMBER_MANAGE
     can_add = can_change = can_delete = True
     list_display = ("username", "role_label", "created_at")
     list_filter = ("role",)
@@ -73,7 +54,7 @@ class MembershipPages(TenantAdmin):
         access = access_of(request)
         if obj is None or access is None:
             return access is not None
-        return people.may_assign(obj.role, assigner=access.role)
+        return may_assign(access.standing, obj.role, access.tenant_id)
 
     def get_fields(self, request: HttpRequest, obj: Model | None = None) -> list[Any]:
         fields = ["username", "role"]
@@ -95,7 +76,7 @@ class MembershipPages(TenantAdmin):
             kwargs["choices"] = [
                 (role, label)
                 for role, label in Role.choices
-                if people.may_assign(role, assigner=access.role)
+                if may_assign(access.standing, role, access.tenant_id)
             ]
         return super().formfield_for_choice_field(db_field, request, **kwargs)
 

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 from django.contrib import admin
 
-from console.pages import OperatorAdmin
+from console.pages import PlatformAdmin
 from inference.models import Release
+from tenants.permissions import Action
 
 
 @admin.register(Release)
-class ReleasePages(OperatorAdmin):
+class ReleasePages(PlatformAdmin):
+    sees, manages = Action.RELEASE_VIEW, Action.RELEASE_MANAGE
     list_display = ("name", "engine", "model_path", "context_tokens", "created_at")
     list_filter = ("engine",)
     search_fields = ("name", "model_path")

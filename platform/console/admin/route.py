@@ -1,15 +1,25 @@
 from __future__ import annotations
 
 from django.contrib import admin
+from django.utils.translation import gettext_lazy as _
 
-from console.pages import OperatorAdmin
+from console.pages import PlatformAdmin
 from inference.models import Route
+from tenants.permissions import Action
+from tenants.priority import CLASSES
 
 
 @admin.register(Route)
-class RoutePages(OperatorAdmin):
+class RoutePages(PlatformAdmin):
+    sees, manages = Action.ROUTE_VIEW, Action.ROUTE_MANAGE
     list_display = ("name", "release", "is_active", "created_at")
     list_filter = ("is_active",)
     list_select_related = ("release",)
     search_fields = ("name", "release__name")
-    fields = ("name", "release", "is_active", "detached", "replays")
+    fieldsets = (
+        (None, {"fields": ("name", "release", "is_active", "detached", "replays")}),
+        (
+            _("Latency objective"),
+            {"fields": tuple(f"itl_p95_{each}_ms" for each in CLASSES)},
+        ),
+    )

@@ -11,12 +11,14 @@ from unfold.decorators import display
 
 from console.pages import TenantAdmin
 from tenants.models import ApiKey, ServiceAccount
+from tenants.permissions import Action
 
 
 @admin.register(ServiceAccount)
 class ServiceAccountPages(TenantAdmin):
     """An account that has had keys is switched off, not deleted: its keys' records stay."""
 
+    sees, manages = Action.SERVICE_ACCOUNT_VIEW, Action.SERVICE_ACCOUNT_MANAGE
     can_add = can_change = can_delete = True
     list_display = ("name", "is_active", "key_count", "created_at")
     list_filter = ("is_active",)

@@ -9,12 +9,14 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import display
 
-from console.pages import OperatorAdmin
+from console.pages import PlatformAdmin
 from tenants.models import Membership, Tenant
+from tenants.permissions import Action
 
 
 @admin.register(Tenant)
-class TenantPages(OperatorAdmin):
+class TenantPages(PlatformAdmin):
+    sees, manages = Action.TENANT_VIEW, Action.TENANT_MANAGE
     list_display = ("name", "slug", "is_active", "member_count", "created_at")
     list_filter = ("is_active",)
     search_fields = ("name", "slug")

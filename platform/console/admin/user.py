@@ -10,11 +10,13 @@ from django.contrib.auth.models import User
 from django.utils.translation import gettext_lazy as _
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from console.pages import OperatorAdmin
+from console.pages import PlatformAdmin
+from tenants.permissions import Action
 
 
 @admin.register(User)
-class UserPages(UserAdmin, OperatorAdmin):  # type: ignore[misc,type-arg] # not generic at run time
+class UserPages(UserAdmin, PlatformAdmin):  # type: ignore[misc,type-arg] # not generic at run time
+    sees, manages = Action.PERSON_VIEW, Action.PERSON_MANAGE
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from console.replicas.latency import LatencyRow, latency_rows
+from console.replicas.shares import ReleaseShares, share_rows
 from console.replicas.supervision import (
     EngineProcess,
     NoSupervisor,
@@ -17,6 +19,7 @@ from console.replicas.supervision import (
 )
 from inference.messages import ReplicaRecord
 from inference.services import replicas as service
+from inference.services import shares as sharing
 from inference.services.queue_view import QueueView, Share
 from inference.services.replicas import LOST, ReplicaView, slot
 from kernel.database import database
@@ -39,6 +42,7 @@ class ReplicaRow(msgspec.Struct, frozen=True):
     """key: the same for the same place as long as one stands in it
     process: by which the supervisor knows it, None if it doesn't
     since: in Unix seconds; rates: tokens a second in the last spans, the oldest first
+    kv_total_blocks: 0 if its engine can't tell
     """
 
     key: str
@@ -52,8 +56,11 @@ class ReplicaRow(msgspec.Struct, frozen=True):
     held: int = 0
     tokens_per_s: float = 0.0
     holds: int = 0
+    yields: int = 0
     restores: int = 0
     takeovers: int = 0
+    kv_used_blocks: int = 0
+    kv_total_blocks: int = 0
     rates: list[float] = []
 
 
@@ -85,13 +92,17 @@ class State(msgspec.Struct, frozen=True):
     going_on: str
     failed: str
     replicas: list[ReplicaRow]
+    latency: list[LatencyRow]
     queues: list[QueueRow]
+    shares: list[ReleaseShares]
 
 
 async def state() -> State:
     (supervised, known), told = await asyncio.gather(_supervised(), _told())
-    views, queues = told or ([], [])
-    names = await database(_tenant_names, {share.tenant_id for share in _shares(queues)})
+    views, queues, shares = told or ([], [], [])
+    tenants = {share.tenant_id for share in _shares(queues)}
+    tenants |= {share.tenant_id for _, of_release in shares for share in of_release}
+    names = await database(_tenant_names, tenants)
     return State(
         now=time.time(),
         redis=told is not None,
@@ -99,15 +110,22 @@ async def state() -> State:
         going_on=supervised.going_on,
         failed=supervised.failed,
         replicas=replica_rows(views, supervised.engines),
+        latency=latency_rows(views),
         queues=[_queue(release, view, names) for release, view in queues],
+        shares=share_rows(shares, names),
     )
 
 
-async def _told() -> tuple[list[ReplicaView], list[tuple[str, QueueView]]] | None:
+async def _told() -> (
+    tuple[list[ReplicaView], list[tuple[str, QueueView]], list[tuple[str, list[sharing.Share]]]]
+    | None
+):
     """None while Redis doesn't answer."""
     try:
         async with asyncio.timeout(REDIS_WITHIN_S):
-            return await asyncio.gather(service.replicas(client()), service.queues(client()))
+            return await asyncio.gather(
+                service.replicas(client()), service.queues(client()), sharing.shares(client())
+            )
     except OUTAGE:
         return None
 
@@ -165,8 +183,11 @@ def _replica(view: ReplicaView, processes: Mapping[str, EngineProcess]) -> Repli
         held=record.held,
         tokens_per_s=record.tokens_per_s,
         holds=record.holds,
+        yields=record.yields,
         restores=record.restores,
         takeovers=record.takeovers,
+        kv_used_blocks=record.kv_used_blocks,
+        kv_total_blocks=record.kv_total_blocks,
         rates=view.rates,
     )
 

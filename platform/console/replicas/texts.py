@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 from inference.replica_history import SPAN_S
+from inference.services.shares import WINDOW_S
 
 
 def settings() -> dict[str, Any]:
@@ -18,6 +19,7 @@ def settings() -> dict[str, Any]:
     return {
         "urls": {name: reverse(f"admin:replicas_{name}") for name in names},
         "span_s": SPAN_S,
+        "shares_s": WINDOW_S,
         "texts": {
             "states": _states(),
             "since": {
@@ -35,7 +37,15 @@ def settings() -> dict[str, Any]:
             "within": _("{likely}, at most {longest}"),
             "unknown": _("not known yet"),
             "plot": _("Tokens a second in the last {minutes} min: at most {most}, now {now}"),
+            "latency": _latency(),
             "waits": _("{count} waiting"),
+            "kv": _("{used} of {total} blocks"),
+            "percent": _("{count} %"),
+            "shares": {
+                "within": _("in the last {minutes} min"),
+                "bar": _("{part} % of the class; its weight entitles it to {entitled} %"),
+                "short": _("It waits and has had less than its share."),
+            },
             "changed": _("Replica {replica}: {state}"),
             "gone": _("Replica {replica} has left"),
             "going_on": _("The supervisor is at work: {what}."),
@@ -50,6 +60,18 @@ def settings() -> dict[str, Any]:
             "standard": pgettext("priority", "standard"),
             "batch": pgettext("priority", "batch"),
         },
+    }
+
+
+def _latency() -> dict[str, str]:
+    return {
+        "none": _("none"),
+        "ms": _("{count} ms"),
+        "of": _("{limit} of {slots}"),
+        "p95_plot": _(
+            "Between tokens, p95 in the last {minutes} min: at most {most} ms, now {now} ms"
+        ),
+        "limit_plot": _("How many might run in the last {minutes} min: at most {most}, now {now}"),
     }
 
 

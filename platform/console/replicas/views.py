@@ -32,6 +32,7 @@ from console.replicas.texts import settings
 from console.scope import access_of, actor_of
 from inference.models import Release
 from kernel.database import database
+from tenants.permissions import Action
 
 log = logging.getLogger(__name__)
 
@@ -41,49 +42,52 @@ DRAINED = gettext_noop("Drained replica %(name)s.")
 RESTARTED = gettext_noop("Restarted replica %(name)s.")
 
 
-def operators_only(view: View) -> View:
-    """Who isn't in the admin goes to its login; a tenant's manager is refused."""
+def only(action: Action) -> Callable[[View], View]:
+    """Who isn't in the admin goes to its login; who may not do this is refused."""
 
-    @never_cache
-    @wraps(view)
-    async def checked(request: HttpRequest) -> HttpResponseBase:
-        if access_of(request) is None:
-            return redirect_to_login(reverse("admin:replicas"), reverse("admin:login"))
-        require_operator(request)
-        return await view(request)
+    def decorate(view: View) -> View:
+        @never_cache
+        @wraps(view)
+        async def checked(request: HttpRequest) -> HttpResponseBase:
+            if access_of(request) is None:
+                return redirect_to_login(reverse("admin:replicas"), reverse("admin:login"))
+            _require(request, action)
+            return await view(request)
 
-    return checked
+        return checked
+
+    return decorate
 
 
-def require_operator(request: HttpRequest) -> None:
+def _require(request: HttpRequest, action: Action) -> None:
     """Raises Django's PermissionDenied."""
     access = access_of(request)
-    if access is None or not access.is_operator:
+    if access is None or not access.may(action):
         raise PermissionDenied
 
 
 def page(request: HttpRequest, *, context: dict[str, Any]) -> HttpResponse:
     """context: the site's own"""
-    require_operator(request)
+    _require(request, Action.REPLICA_VIEW)
     here = {"title": gettext("Replicas"), "page_settings": settings()}
     return TemplateResponse(request, "console/replicas.html", {**context, **here})
 
 
 @require_GET
-@operators_only
+@only(Action.REPLICA_VIEW)
 async def state(request: HttpRequest) -> HttpResponse:
     found = msgspec.json.encode(await rows.state())
     return HttpResponse(found, content_type="application/json")
 
 
 @require_POST
-@operators_only
+@only(Action.REPLICA_MANAGE)
 async def drain(request: HttpRequest) -> HttpResponse:
     return await _begin(request, supervision().drain, DRAINED)
 
 
 @require_POST
-@operators_only
+@only(Action.REPLICA_MANAGE)
 async def restart(request: HttpRequest) -> HttpResponse:
     stop_first = request.POST.get("stop_first") == "yes"
     verb = partial(supervision().restart, stop_first=stop_first)
