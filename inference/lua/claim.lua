@@ -6,7 +6,7 @@
 -- ARGV: key prefix, cost of a prompt token, cost of an output token, floor of lower classes, now (us; '' for the server's clock),
 --   incarnation, started entry, the only id to take ('' for any), ttl of what is charged (s), how many the replica can take ('' if it
 --   takes whatever comes), how long a request is left for another (us), how many more that one may run, most marks kept, lowest class
---   to take, classes to take with commas around each
+--   to take, classes to take with commas around each, those of them that are kept from the tenants in the last argument, and these
 -- Returns {request, 'hit', 'elsewhere', 'miss' or 'short'}: it has served most of the prompt, another has, nobody has any of it, or it is
 -- too short to tell; {false, us} while the request is left; false when none of these classes waits or it is the turn of another class or id.
 -- uses: fair_share, upcoming, prefixes
@@ -18,6 +18,7 @@ if not up or (ARGV[8] ~= '' and ARGV[8] ~= up.id) then return false end
 if not string.find(ARGV[15], ',' .. up.class .. ',', 1, true) then return false end
 
 local marks = marks_of(share, up.id)
+if string.find(ARGV[16], ',' .. up.class .. ',', 1, true) and string.find(ARGV[17], ',' .. up.tenant .. ',', 1, true) then return false end
 local best, mine, known = preferred(prefix, share, incarnation, marks, tonumber(ARGV[12]))
 if room and best and most > 0 then
   local us = still_left(share, up.id, best, now, most)
