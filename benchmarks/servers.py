@@ -27,12 +27,15 @@ STOP_S = 60
 
 @dataclass(frozen=True)
 class Server:
-    """Where one side of a comparison answers, and under which names. pid: of its first process."""
+    """Where one side of a comparison answers, and under which names. pid: of its first process;
+    other_key: of another tenant, where there are any.
+    """
 
     url: str
     key: str
     model: str
     pid: int
+    other_key: str = ""
 
 
 @contextlib.contextmanager
@@ -50,8 +53,8 @@ def platform(engine: str = "fake", **settings: str) -> Iterator[Server]:
             shown = subprocess.run(
                 [*manage, "demo", "--json"], env=env, check=True, stdout=subprocess.PIPE
             )
-            key = json.loads(shown.stdout)["tenants"][0]["api_key"]
-            yield Server(url, key, "fake" if engine == "fake" else MODEL, pid)
+            key, other = (tenant["api_key"] for tenant in json.loads(shown.stdout)["tenants"])
+            yield Server(url, key, "fake" if engine == "fake" else MODEL, pid, other)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -6,7 +6,7 @@ engine has the beginning in its prefix cache, and has room, it is left for that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -45,6 +45,8 @@ async def claim_or_leave(
     room: int,
     prefixes_kept: int,
     classes: Sequence[PriorityClass] = CLASSES,
+    kept: Sequence[PriorityClass] = (),
+    tenants: Collection[str] = (),
     now_us: int | None = None,
 ) -> Claimed | Left | None:
     """As `claim`, for a host that can take `room` requests; unless another that has room as well
@@ -53,6 +55,7 @@ async def claim_or_leave(
     prefixes_kept: how many marks of what it serves are kept for this replica
     classes: those that the host has room for, the highest first; what is below all of them is
         passed over, and no other, so that nothing is taken while it is another's turn
+    kept: those of them in which nothing is taken of `tenants`, who have their share here already
     """
     return await take(
         redis,
@@ -61,6 +64,8 @@ async def claim_or_leave(
         room=room,
         prefixes_kept=prefixes_kept,
         classes=classes,
+        kept=kept,
+        tenants=tenants,
         now_us=now_us,
     )
 
@@ -74,6 +79,8 @@ async def take(
     room: int | None = None,
     prefixes_kept: int = prefixes.KEPT,
     classes: Sequence[PriorityClass] = CLASSES,
+    kept: Sequence[PriorityClass] = (),
+    tenants: Collection[str] = (),
     now_us: int | None = None,
 ) -> Claimed | Left | None:
     keys = release_keys(release_id)
@@ -97,6 +104,8 @@ async def take(
             prefixes_kept,
             classes[-1],
             f",{','.join(classes)},",
+            f",{','.join(kept)},",
+            f",{','.join(tenants)},",
         ],
     )
     if not reply:

@@ -108,6 +108,8 @@ class Pulling:
             self._presence.incarnation,
             room=room.count - nth if room.is_for_all else 0,
             classes=room.classes,
+            kept=room.kept,
+            tenants=self._runner.at_their_share() if room.kept else (),
             prefixes_kept=self._prefixes_kept(),
         )
 

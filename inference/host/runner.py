@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Iterable
 
 import msgspec
@@ -83,6 +83,12 @@ class Runner:
             run.rank <= rank and run.shares_steps and run.id not in aside
             for run, _ in self._tasks.values()
         )
+
+    def at_their_share(self) -> set[str]:
+        """The tenants that have as many slots as if one more shared them with all that run here."""
+        running = Counter(run.request.tenant_id for run, _ in self._tasks.values())
+        share = self.latency.limit() / (len(running) + 1)
+        return {tenant for tenant, count in running.items() if count >= share}
 
     def limits(self) -> dict[PriorityClass, int]:
         """By class, how many may share the engine's steps when one of it joins."""

@@ -6,7 +6,7 @@
 -- ARGV: key prefix, cost of a prompt token, cost of an output token, floor of lower classes, now (us; '' for the server's clock),
 --   incarnation, started entry, the only id to take ('' for any), ttl of what is charged (s), how many the replica can take ('' if it
 --   takes whatever comes), how long a request is left for another (us), how many more that one may run, most marks kept, lowest class
---   to take, classes to take with commas around each
+--   to take, classes to take with commas around each, those of them that are kept from the tenants in the last argument, and these
 -- Returns {request, 'hit', 'elsewhere', 'miss' or 'short'}: it has served most of the prompt, another has, nobody has any of it, or it is
 -- too short to tell; {false, us} while the request is left; false when none of these classes waits or it is the turn of another class or id.
 -- uses: fair_share, upcoming, prefixes
@@ -16,6 +16,7 @@ if room then note_room(share, incarnation, room) end
 local up, request = upcoming(KEYS[1], KEYS[2], KEYS[3], share, prefix, tonumber(ARGV[2]), ARGV[14])
 if not up or (ARGV[8] ~= '' and ARGV[8] ~= up.id) then return false end
 if not string.find(ARGV[15], ',' .. up.class .. ',', 1, true) then return false end
+if string.find(ARGV[16], ',' .. up.class .. ',', 1, true) and is_kept_from(share, up.class, up.tenant, ARGV[17], now) then return false end
 
 local marks = marks_of(share, up.id)
 local best, mine, known = preferred(prefix, share, incarnation, marks, tonumber(ARGV[12]))

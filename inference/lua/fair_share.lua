@@ -185,6 +185,16 @@ local function size_of(sizes, id)
   return tonumber(prompt or '0'), tonumber(most or '0'), tonumber(weight or '1'), class, tenant
 end
 
+-- Whether the last slots are kept from a tenant: it is among those that have their share (with commas around each), and somebody was
+-- there lately who has less, and may come back.
+local function is_kept_from(share, class, tenant, at_their_share, now)
+  if not string.find(at_their_share, ',' .. tenant .. ',', 1, true) then return false end
+  for _, other in ipairs(redis.call('ZRANGEBYSCORE', key(share, class, 'seen'), now - IDLE_US, '+inf')) do
+    if not string.find(at_their_share, ',' .. other .. ',', 1, true) then return true end
+  end
+  return false
+end
+
 -- The class whose turn it is: a lower one that is owed its head's prompt, else the highest that waits. Classes below `lowest` are left
 -- out, as if they didn't wait: there is no room for them, and they keep what they are owed.
 local function turn(share, sizes, input_cost, lowest)

@@ -268,6 +268,8 @@ QUEUE_TIMEOUT_S = whole("NEHIR_QUEUE_TIMEOUT_S", 600, low=1, high=86_400)
 INPUT_TOKEN_COST = number("NEHIR_INPUT_TOKEN_COST", 1, low=0.001, high=1000)
 OUTPUT_TOKEN_COST = number("NEHIR_OUTPUT_TOKEN_COST", 2, low=0.001, high=1000)
 # Of the service of the classes above it, what a lower priority class gets at least while it waits.
+# Of a replica's slots, those that only tenants below their share of it take: a flood leaves them.
+KEPT_SLOT_SHARE = number("NEHIR_KEPT_SLOT_SHARE", 0.0625, low=0, high=0.5)
 CLASS_FLOOR = number("NEHIR_CLASS_FLOOR", 0.05, low=0, high=0.5)
 DEFAULT_MAX_TOKENS = whole("NEHIR_DEFAULT_MAX_TOKENS", 512, low=1, high=1_000_000)
 

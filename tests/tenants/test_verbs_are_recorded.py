@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from kernel.errors import Conflict
 from tenants import scope
 from tenants.models import Membership, PlatformGrant, Role, Tenant
 from tenants.services import accounts, people
-from tenants.services.keys import issue_key, revoke_key
+from tenants.services.keys import issue_key, revoke_key, rotate_key
 from tenants.services.platform_roles import grant_role, withdraw_role
 from tests.tenants.recorded import new_records, recorded
 from tests.tenants.worlds import NOW, World, joined, person
@@ -66,8 +67,28 @@ def test_keys_issued_and_revoked_once(acme: World) -> None:
     assert {row.object_id for row in found} == {key.pk}
     assert found[0].after["service_account_id"] == acme.account.pk
     told = str([vars(row) for row in recorded()])
-    assert text.split("_")[2] not in told
+    assert text.split("_")[3] not in told
     assert key.digest not in told
+
+
+def test_a_rotated_key_names_its_successor_and_when_it_ends(acme: World) -> None:
+    with scope.tenant(acme.tenant.pk):
+        key, _ = issue_key(service_account=acme.account, name="k", actor=acme.admin, now=NOW)
+        with new_records() as found:
+            new, text = rotate_key(key=key, actor=acme.admin, now=NOW, overlap=timedelta(hours=1))
+    issued, rotated = found
+    assert (issued.action, issued.object_id, issued.after["replaces"]) == (
+        "key.issue",
+        new.pk,
+        key.pk,
+    )
+    assert (rotated.action, rotated.object_id, rotated.before) == (
+        "key.rotate",
+        key.pk,
+        {"expires_at": None},
+    )
+    assert rotated.after["replaced_by"] == new.pk
+    assert text.split("_")[3] not in str([vars(row) for row in recorded()])
 
 
 def test_what_is_refused_leaves_no_record_of_having_been_done(acme: World) -> None:
