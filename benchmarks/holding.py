@@ -4,7 +4,8 @@ with the real model. `python benchmarks/holding.py [--rounds 3] [--tokens 128]`
 Both are compared within one process, in turn and never together. Holding: 16 requests undisturbed,
 and 16 of which one is held and released the whole time. The host: 32 requests through queue, engine
 host, token logs and settlement on a Valkey and a database of their own, the same 32 straight to its
-engine, and straight to an AsyncLLM with vLLM's own scheduler.
+engine, and straight to two AsyncLLMs with vLLM's own scheduler. The two are the same; how far apart
+they come out is how far the figures can be trusted.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -138,7 +140,7 @@ def request(name: str, tokens: int) -> Any:
 async def hosting(engine: Any, rounds: int, tokens: int) -> Table:
     from benchmarks.own_ground import serving
 
-    bare = bare_llm()
+    bare, same = bare_llm(), bare_llm()
     try:
         async with serving(engine) as answer_all:
 
@@ -149,29 +151,44 @@ async def hosting(engine: Any, rounds: int, tokens: int) -> Table:
                 "engine host": hosted,
                 "its engine by itself": partial(by_itself, engine),
                 "bare": partial(straight, bare),
+                "bare AsyncLLM again": partial(straight, same),
             }
-            rates = await rates_of(sides, rounds, tokens)
+            rates, spent = await rates_of(sides, rounds, tokens)
     finally:
         bare.shutdown()
+        same.shutdown()
     theirs = rates.pop("bare")
     table = Table("Nehir's", "bare AsyncLLM")
     for side, ours in rates.items():
-        table.add(f"{STREAMS} streams: tokens/s, {side}", ours, theirs)
+        table.add(f"{STREAMS} streams: tokens/s, median, {side}", median(ours), median(theirs))
+        here, bare_here = median(spent[side]), median(spent["bare"])
+        table.add(f"{STREAMS} streams: us of this process a token, {side}", here, bare_here)
     return table
 
 
-async def rates_of(sides: dict[str, Side], rounds: int, tokens: int) -> dict[str, float]:
-    """Tokens per second of each. Who goes first goes round; a first, short round doesn't count."""
-    took_s = dict.fromkeys(sides, 0.0)
+async def rates_of(
+    sides: dict[str, Side], rounds: int, tokens: int
+) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """Tokens per second of each, and processor time of this process in microseconds a token, by
+    round: on a machine that does other things as well, one round
+    says little, and a sum is ruled by its slowest. Who goes first goes round; a first, short round
+    doesn't count.
+    """
+    rates: dict[str, list[float]] = {side: [] for side in sides}
+    spent: dict[str, list[float]] = {side: [] for side in sides}
     for number in range(rounds + 1):
         order = deque(sides)
         order.rotate(number)
         for side in order:
             await asyncio.sleep(PAUSE_S)
             names = [f"gen_{number}-{side}-{place}" for place in range(STREAMS)]
-            spent_s = await sides[side](names, tokens if number else 2)
-            took_s[side] += spent_s if number else 0
-    return {side: rounds * STREAMS * tokens / spent_s for side, spent_s in took_s.items()}
+            before_s = time.process_time()
+            took_s = await sides[side](names, tokens if number else 2)
+            if number:
+                rates[side].append(STREAMS * tokens / took_s)
+                spent_us = (time.process_time() - before_s) * 1e6
+                spent[side].append(spent_us / (STREAMS * tokens))
+    return rates, spent
 
 
 def bare_llm() -> Any:

@@ -87,7 +87,7 @@ class Answer:
     """
 
     def __init__(
-        self, admitted: Admitted, after: Position, drain: Drain, access: Access | None
+        self, admitted: Admitted, after: Position, drain: Drain, access: Access | None = None
     ) -> None:
         self.admitted = admitted
         self._drain = drain
@@ -131,6 +131,9 @@ class Answer:
                     raise as_error(frame.final)
                 await self._room()
                 self._drain.check()
+                if not self.ended:
+                    # Nobody was woken if it ended while the frame was on its way.
+                    self._check_access()
 
     async def _room(self) -> None:
         while not self._reader.has_room:

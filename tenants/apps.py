@@ -6,3 +6,8 @@ class TenantsConfig(AppConfig):
     name = "tenants"
     verbose_name = _("Tenants")
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from tenants import sign_in_records
+
+        sign_in_records.connect()

@@ -19,7 +19,7 @@ from kernel.clock import Clock
 from kernel.database import database
 from kernel.errors import NotFound, PlatformError
 from kernel.ids import is_id
-from kernel.redis import client
+from kernel.redis import Client, client
 from tenants import scope
 from tenants.principal import Principal
 
@@ -103,35 +103,40 @@ def _no_such() -> NotFound:
 
 
 async def cancel(admitted: Admitted, clock: Clock) -> None:
+    """End a generation wherever it is."""
+    await end(client(), clock, admitted.tenant_id, admitted.generation_id)
+
+
+async def end(redis: Client, clock: Clock, tenant_id: str, generation_id: str) -> None:
     """End a generation wherever it is: waiting, it is taken out; running, its replica is told;
     suspended, it is given up. Ended, nothing happens.
     """
     for _ in range(CANCEL_TRIES):
-        if await _cancel_here_and_now(admitted, clock):
+        if await _end_here_and_now(redis, clock, tenant_id, generation_id):
             return
         # It was on its way from one of these states to another.
         await asyncio.sleep(CANCEL_PAUSE_S)
 
 
-async def _cancel_here_and_now(admitted: Admitted, clock: Clock) -> bool:
-    redis = client()
-    waiting = await queue.waiting(redis, admitted.generation_id)
+async def _end_here_and_now(
+    redis: Client, clock: Clock, tenant_id: str, generation_id: str
+) -> bool:
+    waiting = await queue.waiting(redis, generation_id)
     if waiting is not None:
-        return await _withdraw(waiting, clock)
-    lease = await redis.get(redis_keys.lease(admitted.generation_id))
+        return await _withdraw(redis, clock, waiting)
+    lease = await redis.get(redis_keys.lease(generation_id))
     if lease is not None and lease.decode().startswith(leases.CLOSED):
         return True
     if replica := leases.runs_at(lease):
-        return await _tell(replica, admitted, clock)
-    if await checkpoints.give_up(redis, clock, admitted.tenant_id, admitted.generation_id):
+        return await _tell(redis, clock, replica, generation_id)
+    if await checkpoints.give_up(redis, clock, tenant_id, generation_id):
         return True
-    log = redis_keys.log(admitted.tenant_id, admitted.generation_id)
+    log = redis_keys.log(tenant_id, generation_id)
     return lease is None and not await redis.exists(log)
 
 
-async def _tell(replica: str, admitted: Admitted, clock: Clock) -> bool:
-    redis = client()
-    await control.send(redis, {replica: [Cancel(admitted.generation_id)]})
+async def _tell(redis: Client, clock: Clock, replica: str, generation_id: str) -> bool:
+    await control.send(redis, {replica: [Cancel(generation_id)]})
     if not await registry.lost(redis, [replica]):
         return True
     # Nobody hears it there; who takes its generations over does.
@@ -139,9 +144,9 @@ async def _tell(replica: str, admitted: Admitted, clock: Clock) -> bool:
     return False
 
 
-async def _withdraw(request: QueuedRequest, clock: Clock) -> bool:
+async def _withdraw(redis: Client, clock: Clock, request: QueuedRequest) -> bool:
     final = Finished(request.seq, request.pending, "cancelled", request.usage)
-    if not await queue.withdraw(client(), request, final):
+    if not await queue.withdraw(redis, request, final):
         return False
     outcome = Outcome(request.tenant_id, request.generation_id, request.text, final)
     await database(settle, outcome, now=clock.now())

@@ -15,6 +15,7 @@ from inference.messages import Failed, QueuedRequest, Usage
 from inference.models import Generation, Release, State
 from inference.services import takeover
 from inference.services.settlement import Outcome, settle
+from inference.services.withdrawn import end_withdrawn
 from kernel.clock import Clock
 from kernel.database import database
 from kernel.redis import Client
@@ -84,4 +85,5 @@ async def sweep(redis: Client, clock: Clock) -> dict[str, int]:
         "lost": await takeover.take_over(redis, clock, await registry.lost(redis)),
         "overdue": await close_overdue(redis, clock),
         "orphans": await close_orphans(redis, clock),
+        "withdrawn": await end_withdrawn(redis, clock),
     }

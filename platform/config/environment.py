@@ -90,21 +90,21 @@ def secret(name: str, file: Path, *, production: bool) -> str:
 
 
 def numbered_secrets(name: str, current: str, version: int) -> dict[int, str]:
-    """The current secret under its version, and older ones, `1:secret,2:secret`, under theirs.
+    """The current secret under its version, and others, `1:secret,2:secret`, under theirs.
 
     Raises ImproperlyConfigured, which quotes none of them.
     """
-    older: dict[int, str] = {}
+    found = {version: current}
     for word in filter(None, (word.strip() for word in str(env.str(name, "")).split(","))):
-        number_, colon, value = word.partition(":")
-        known = number_.isascii() and number_.isdigit() and int(number_) not in older
-        if not (known and colon and value and 0 < int(number_) < version):
+        number_, _, value = word.partition(":")
+        is_number = number_.isascii() and number_.isdigit()
+        if not (is_number and value and int(number_) > 0 and int(number_) not in found):
             raise ImproperlyConfigured(
-                f"{name} must be `version:secret`, comma separated, each version once and below "
-                f"the current one, which is {version}."
+                f"{name} must be `version:secret`, comma separated, each version once and none "
+                f"the current one's, which is {version}."
             )
-        older[int(number_)] = value
-    return older | {version: current}
+        found[int(number_)] = value
+    return found
 
 
 def socket_folder(var: Path) -> Path:
@@ -145,14 +145,14 @@ def refuse_unsafe_production(settings: dict[str, Any]) -> None:
 def _weak_secrets(settings: dict[str, Any]) -> list[str]:
     weakest = 32
     peppers: dict[int, str] = settings["KEY_PEPPERS"]
-    current = max(peppers)
+    current = settings["KEY_PEPPER_VERSION"]
     given = [("NEHIR_SECRET_KEY", settings["SECRET_KEY"]), ("NEHIR_KEY_PEPPER", peppers[current])]
-    given += [("NEHIR_OLD_KEY_PEPPERS", peppers[old]) for old in peppers if old != current]
+    given += [("NEHIR_OTHER_KEY_PEPPERS", peppers[one]) for one in peppers if one != current]
     weak = [
         f"{name} must be a random secret of at least {weakest} characters"
         for name, value in given
         if len(value) < weakest or len(set(value)) < 8 or "insecure" in value
     ]
     if not weak and len({value for _, value in given}) < len(given):
-        weak.append("NEHIR_SECRET_KEY, NEHIR_KEY_PEPPER and NEHIR_OLD_KEY_PEPPERS must all differ")
+        weak.append("NEHIR_SECRET_KEY and all peppers, NEHIR_OTHER_KEY_PEPPERS too, must differ")
     return weak

@@ -43,10 +43,11 @@ SECRET_KEY = secret("NEHIR_SECRET_KEY", VAR / "secrets" / "secret_key", producti
 
 # -- API keys. Peppers are numbered so that they can be changed while old keys still work.
 KEY_ENVIRONMENT = key_format.ENVIRONMENTS[ENVIRONMENT]
+KEY_PEPPER_VERSION = whole("NEHIR_KEY_PEPPER_VERSION", 1, low=1, high=32_767)
 KEY_PEPPERS = numbered_secrets(
-    "NEHIR_OLD_KEY_PEPPERS",
+    "NEHIR_OTHER_KEY_PEPPERS",
     secret("NEHIR_KEY_PEPPER", VAR / "secrets" / "key_pepper", production=PRODUCTION),
-    whole("NEHIR_KEY_PEPPER_VERSION", 1, low=1, high=32_767),
+    KEY_PEPPER_VERSION,
 )
 # How old what a web process knows of keys and sessions may be; what is in use is looked at again
 # twice as often.
@@ -342,7 +343,12 @@ PROMETHEUS_EXPORT_MIGRATIONS = False
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "formatters": {
+        "line": {
+            "()": "web.redaction.RedactingFormatter",
+            "format": "%(asctime)s %(levelname)s %(name)s: %(message)s",
+        }
+    },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": env.str("NEHIR_LOG_LEVEL", "INFO")},
     "loggers": {

@@ -9,21 +9,27 @@ decided by the table of `tenants.permissions`, which is asked here.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.db.models import ForeignKey, Model
+from django.db.models import ForeignKey, Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils import timezone
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
 
-from console.scope import Access, access_of
+from console.scope import Access, access_of, actor_of
 from kernel.errors import PlatformError
 from tenants import scope
+from tenants.audit_actions import AuditAction
 from tenants.permissions import Action
+from tenants.services.audit import Target
+from tenants.services.refusals import record_refusal
+from tenants.services.rows import Listed, delete_row, save_row
 
 
 class ConsoleAdmin(ModelAdmin):  # type: ignore[misc] # unfold has no types
@@ -32,6 +38,7 @@ class ConsoleAdmin(ModelAdmin):  # type: ignore[misc] # unfold has no types
     sees, manages: what one must be allowed to look, and to do what the flags say
     can_add, can_change, can_delete: whether there is such a thing here at all
     private_fields: what is shown to nobody here; a lookup would tell it letter by letter
+    listed: how the audit log tells of what is done here
     """
 
     view_on_site = False
@@ -40,6 +47,7 @@ class ConsoleAdmin(ModelAdmin):  # type: ignore[misc] # unfold has no types
     manages: Action | None = None
     can_add = can_change = can_delete = False
     private_fields: tuple[str, ...] = ()
+    listed = Listed(None, None, None)
 
     def reaches(self, access: Access, obj: Any) -> bool:
         """Whether `obj`, where there is one, is among what this access has in sight."""
@@ -71,24 +79,54 @@ class ConsoleAdmin(ModelAdmin):  # type: ignore[misc] # unfold has no types
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return self.can_delete and self._may(request, self.manages, obj)
 
-    # -- What services refuse is told on the page before, and nothing of it is kept.
+    # -- Whatever is written leaves a record.
 
-    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        return self._told(request, super().changeform_view, *args, **kwargs)
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        save_row(obj, listed=self.listed, actor=actor_of(request), now=timezone.now())
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        delete_row(obj, listed=self.listed, actor=actor_of(request), now=timezone.now())
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        for obj in queryset:
+            self.delete_model(request, obj)
+
+    # -- What services refuse is told on the page before, and nothing of it is kept but a record.
+
+    def changeform_view(
+        self, request: HttpRequest, object_id: str | None = None, *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        view = partial(super().changeform_view, request, object_id, *args, **kwargs)
+        action = self.listed.change if object_id else self.listed.create
+        return self._unless_refused(request, view, action, object_id)
+
+    def delete_view(self, request: HttpRequest, object_id: str, *args: Any) -> HttpResponse:
+        view = partial(super().delete_view, request, object_id, *args)
+        return self._unless_refused(request, view, self.listed.delete, object_id)
 
     def changelist_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        return self._told(request, super().changelist_view, *args, **kwargs)
+        view = partial(super().changelist_view, request, *args, **kwargs)
+        return self._unless_refused(request, view, self.listed.delete, None)
 
-    def delete_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        return self._told(request, super().delete_view, *args, **kwargs)
-
-    def _told(
-        self, request: HttpRequest, view: Callable[..., HttpResponse], *args: Any, **kwargs: Any
+    def _unless_refused(
+        self,
+        request: HttpRequest,
+        view: Callable[[], HttpResponse],
+        action: AuditAction | None,
+        object_id: str | None,
     ) -> HttpResponse:
         try:
-            return view(request, *args, **kwargs)
-        except PlatformError as refused:
-            self.message_user(request, gettext(refused.message), messages.ERROR)
+            return view()
+        except PlatformError as error:
+            record_refusal(
+                action,
+                error,
+                actor=actor_of(request),
+                now=timezone.now(),
+                tenant_id=scope.current().tenant_id,
+                target=Target(self.opts.model_name, object_id or ""),
+            )
+            self.message_user(request, gettext(error.message), messages.ERROR)
             return HttpResponseRedirect(request.path)
 
 

@@ -7,18 +7,21 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.contrib.admin import ModelAdmin
+from django.db import transaction
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.urls import URLPattern, URLResolver, path, reverse
+from django.utils import timezone
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.sites import UnfoldAdminSite
 
 from console.pages import ConsoleAdmin
 from console.replicas import views
-from console.scope import Access, access_of, choose_place
+from console.scope import Access, access_of, actor_of, choose_place
 from tenants.models import Tenant
 from tenants.permissions import Action
+from tenants.services.accounts import password_was_set
 
 
 def _operations() -> dict[str, Any]:
@@ -90,6 +93,16 @@ class ConsoleSite(UnfoldAdminSite):  # type: ignore[misc] # unfold has no types
             return HttpResponseNotAllowed(["POST"])
         choose_place(request, request.POST.get("tenant", ""))
         return HttpResponseRedirect(reverse("admin:index"))
+
+    def password_change(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        with transaction.atomic():
+            response: HttpResponse = super().password_change(request, extra_context)
+            if request.method == "POST" and response.status_code == 302:
+                user = actor_of(request)
+                password_was_set(user=user, actor=user, now=timezone.now())
+        return response
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
         """For operators the replicas first, as if they were a model's page."""

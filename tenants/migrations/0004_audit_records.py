@@ -26,7 +26,7 @@ class Migration(migrations.Migration):
                 ('prev_hash', models.CharField(max_length=64, verbose_name='hash of the one before')),
                 ('hash', models.CharField(max_length=64, verbose_name='hash')),
                 ('at', models.DateTimeField(verbose_name='time')),
-                ('actor_type', models.CharField(choices=[('user', 'person'), ('service_account', 'service account'), ('system', 'platform')], max_length=16, verbose_name='kind of actor')),
+                ('actor_type', models.CharField(choices=[('user', 'person'), ('service_account', 'service account'), ('system', 'platform'), ('anonymous', 'nobody known')], max_length=16, verbose_name='kind of actor')),
                 ('actor_id', models.CharField(blank=True, max_length=32, verbose_name='actor')),
                 ('session', models.CharField(blank=True, max_length=32, verbose_name='session')),
                 ('key_id', models.CharField(blank=True, max_length=32, verbose_name='key')),

@@ -24,6 +24,7 @@ class ActorType(models.TextChoices):
     USER = "user", _("person")
     SERVICE_ACCOUNT = "service_account", _("service account")
     SYSTEM = "system", _("platform")
+    ANONYMOUS = "anonymous", _("nobody known")
 
 
 class Decision(models.TextChoices):

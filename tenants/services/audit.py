@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.contrib.auth.models import AnonymousUser
 from django.db import connection
 from django.db.models import Model
 
@@ -33,6 +35,8 @@ NEVER = frozenset(
     }
     | {"text", "title", "token"}
 )
+SECRET = re.compile(r"(?:^|[_-])(?:password|secret|token|credentials?|api[_-]?key)$", re.IGNORECASE)
+NOT_KEPT = "(not kept)"
 
 
 class NoTransaction(Exception):
@@ -65,7 +69,7 @@ def fields_of(row: Model, names: Sequence[str]) -> dict[str, Any]:
 def record(
     action: AuditAction,
     *,
-    actor: Actor,
+    actor: Actor | AnonymousUser,
     now: datetime,
     tenant_id: str | None,
     target: Model | Target | None = None,
@@ -94,8 +98,8 @@ def record(
         action=action.value,
         object_type=thing.type,
         object_id=_text(thing.id)[:128],
-        object_version=thing.version,
-        object_digest=thing.digest,
+        object_version=thing.version[:64],
+        object_digest=thing.digest[:128],
         before=old,
         after=new,
         decision=decision.value,
@@ -119,10 +123,12 @@ def _append(row: AuditRecord) -> AuditRecord:
     return row
 
 
-def _actor(actor: Actor) -> dict[str, Any]:
+def _actor(actor: Actor | AnonymousUser) -> dict[str, Any]:
     """The columns that tell who, and from where."""
     here = origin.current()
     where = {"ip": here.ip[:64], "request_id": here.request_id}
+    if isinstance(actor, AnonymousUser):
+        return where | {"actor_type": ActorType.ANONYMOUS.value}
     if actor is None:
         method = "command_line" if here.login else ""
         login = _text(here.login)[:32]
@@ -168,8 +174,13 @@ def _value(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_value(each) for each in value]
     if isinstance(value, dict):
-        return {_text(str(key)): _value(each) for key, each in value.items()}
+        return {_text(str(key)): _inner(str(key), each) for key, each in value.items()}
     return _text(str(value))
+
+
+def _inner(name: str, value: Any) -> Any:
+    """Of a field that is itself a tree, such as an engine's arguments."""
+    return NOT_KEPT if name in NEVER or SECRET.search(name) else _value(value)
 
 
 def _text(text: str) -> str:

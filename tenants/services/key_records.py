@@ -159,9 +159,9 @@ def _moment(value: datetime | None) -> datetime | None:
 @sensitive_variables()
 def matches(presented: key_format.KeyText, record: KeyRecord | None) -> bool:
     """Whether the secret is the key's; takes as long for a key that isn't there."""
-    peppers = settings.KEY_PEPPERS
-    known = record is not None and record.pepper_version in peppers
-    version = record.pepper_version if record is not None and known else max(peppers)
+    known = record is not None and record.pepper_version in settings.KEY_PEPPERS
+    current: int = settings.KEY_PEPPER_VERSION
+    version = record.pepper_version if record is not None and known else current
     expected = record.digest if record is not None and known else _NO_DIGEST
     return hmac.compare_digest(expected, digest(presented.secret, version))
 

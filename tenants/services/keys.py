@@ -17,7 +17,7 @@ from kernel.networks import as_network
 from tenants import key_format, key_scopes
 from tenants.models import ApiKey, Priority, ServiceAccount
 from tenants.principal import Actor, Principal, actor_name
-from tenants.services import key_records
+from tenants.services import key_audit, key_records
 
 log = logging.getLogger(__name__)
 
@@ -61,23 +61,25 @@ def issue_key(
     _check_new(service_account, name, expires_at, now)
     _check_rights(rights)
     text = key_format.make(settings.KEY_ENVIRONMENT)
-    version = max(settings.KEY_PEPPERS)
-    key = ApiKey.objects.create(
-        id=text.id,
-        tenant_id=service_account.tenant_id,
-        service_account=service_account,
-        name=name,
-        digest=key_records.digest(text.secret, version),
-        pepper_version=version,
-        created_at=now,
-        created_by=actor_name(actor),
-        replaces=replaces,
-        expires_at=expires_at,
-        highest_priority=rights.highest_priority,
-        scopes=sorted(set(rights.scopes)),
-        model_names=sorted(set(rights.model_names)),
-        networks=[str(as_network(text)) for text in rights.networks],
-    )
+    version = settings.KEY_PEPPER_VERSION
+    with transaction.atomic():
+        key = ApiKey.objects.create(
+            id=text.id,
+            tenant_id=service_account.tenant_id,
+            service_account=service_account,
+            name=name,
+            digest=key_records.digest(text.secret, version),
+            pepper_version=version,
+            created_at=now,
+            created_by=actor_name(actor),
+            replaces=replaces,
+            expires_at=expires_at,
+            highest_priority=rights.highest_priority,
+            scopes=sorted(set(rights.scopes)),
+            model_names=sorted(set(rights.model_names)),
+            networks=[str(as_network(text)) for text in rights.networks],
+        )
+        key_audit.issued(key, actor=actor, now=now)
     log.info("API key %s issued to %s by %s", key.pk, service_account.pk, actor_name(actor))
     return key, text.text()
 
@@ -113,9 +115,10 @@ def rotate_key(
             rights=KeyRights(old.highest_priority, old.scopes, old.model_names, old.networks),
             replaces=old.pk,
         )
-        ends_at = now + overlap
-        old.expires_at = ends_at if old.expires_at is None else min(old.expires_at, ends_at)
+        ends_at, until = now + overlap, old.expires_at
+        old.expires_at = ends_at if until is None else min(until, ends_at)
         old.save(update_fields=["expires_at"])
+        key_audit.rotated(old, new, until, actor=actor, now=now)
     key.expires_at = old.expires_at
     log.info("API key %s rotated to %s by %s", old.pk, new.pk, actor_name(actor))
     return new, text
@@ -123,7 +126,11 @@ def rotate_key(
 
 def revoke_key(*, key: ApiKey, actor: Actor, now: datetime) -> None:
     """Refuse a key from now on, for good. Revoking twice keeps the first time."""
-    if ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=now):
+    with transaction.atomic():
+        revoked = ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=now)
+        if revoked:
+            key_audit.revoked(key, actor=actor, now=now)
+    if revoked:
         log.info("API key %s revoked by %s", key.pk, actor_name(actor))
     key.refresh_from_db(fields=["revoked_at"])
 

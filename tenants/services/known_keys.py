@@ -103,11 +103,12 @@ class KnownKeys:
         if not accesses:
             self._open.pop(_key_id(access), None)
 
-    def _look_after_open(self) -> None:
+    def _look_after_open(self, read: set[str]) -> None:
+        """read: the keys that were just read; of others nothing new is known."""
         now = self._clock.now()
-        for key_id, accesses in list(self._open.items()):
+        for key_id in read & self._open.keys():
             kept = self._kept.get(key_id)
-            for access in list(accesses):
+            for access in list(self._open[key_id]):
                 _renew(access, kept.record if kept else None, now)
 
     # -- Looking keys up
@@ -142,15 +143,17 @@ class KnownKeys:
         record = await database(key_records.read, key_id)
         if record is None:
             return None
-        kept = _Kept(record, read_at, used_at=read_at)
+        newer = self._kept.get(key_id)
+        if newer is not None and newer.read_at > read_at:
+            return newer
         if len(self._kept) >= MOST:
             self._forget_unused()
-        self._kept[key_id] = kept
-        return kept
+        self._kept[key_id] = _Kept(record, read_at, used_at=read_at)
+        return self._kept[key_id]
 
     @sensitive_variables()
     def _rehash(self, text: key_format.KeyText, record: KeyRecord) -> None:
-        current = max(settings.KEY_PEPPERS)
+        current = settings.KEY_PEPPER_VERSION
         if record.pepper_version != current:
             new = key_records.digest(text.secret, current)
             self._rehashed[record.id] = Rehashed(record.digest, new, current)
@@ -161,8 +164,9 @@ class KnownKeys:
         """Read anew what is in use, look after open requests, write what use has left. Whether
         there is anything left to look after.
         """
-        await self._refresh(self._in_use())
-        self._look_after_open()
+        in_use = self._in_use()
+        await self._refresh(in_use)
+        self._look_after_open(in_use)
         self._write_soon()
         return bool(self._kept or self._open or self._used or self._rehashed)
 
@@ -213,6 +217,8 @@ class KnownKeys:
             await database(key_usage.write, used, rehashed, now=self._clock.now())
         except DatabaseUnusable as error:
             log.warning("The use of %d keys was not kept: %s", len(used), error)
+            # Each is made once only, when its key is verified.
+            self._rehashed = rehashed | self._rehashed
 
 
 def _key_id(access: Access) -> str:

@@ -13,10 +13,12 @@ from django.utils.translation import gettext_noop
 
 from kernel.errors import BadRequest, Conflict, PermissionDenied
 from tenants import scope
+from tenants.audit_actions import AuditAction
 from tenants.models import Membership, Role, Tenant
 from tenants.permissions import Action, may_assign, opens_console, role_allows
 from tenants.principal import Actor, Principal, Visitor, actor_name
 from tenants.priority import PriorityClass
+from tenants.services.audit import Target, record
 from tenants.services.standing import memberships_of, standing_of
 
 log = logging.getLogger(__name__)
@@ -88,6 +90,7 @@ def add_member(*, tenant: Tenant, user: User, role: str, actor: Actor, now: date
                 gettext_noop("This person is a member already."), code="already_member"
             )
         _let_in(user, role)
+        _record(AuditAction.MEMBER_ADD, membership, actor, now, after={"role": role})
     log.info("%s made %s of %s by %s", user.pk, role, tenant.pk, actor_name(actor))
     return membership
 
@@ -103,9 +106,17 @@ def change_role(*, membership: Membership, role: str, actor: Actor, now: datetim
         _check_assigner(actor, row.tenant_id, row.role, role)
         if role != Role.OWNER:
             _check_not_last_owner(row)
-        row.role = role
+        before, row.role = row.role, role
         row.save(update_fields=["role"])
         _let_in(row.user, role)
+        _record(
+            AuditAction.MEMBER_CHANGE,
+            row,
+            actor,
+            now,
+            before={"role": before},
+            after={"role": role},
+        )
     membership.role = role
     log.info("%s made %s of %s by %s", row.user_id, role, row.tenant_id, actor_name(actor))
 
@@ -120,7 +131,29 @@ def remove_member(*, membership: Membership, actor: Actor, now: datetime) -> Non
         _check_assigner(actor, row.tenant_id, row.role)
         _check_not_last_owner(row)
         row.delete()
+        _record(AuditAction.MEMBER_REMOVE, row, actor, now, before={"role": row.role})
     log.info("%s removed from %s by %s", row.user_id, row.tenant_id, actor_name(actor))
+
+
+def _record(
+    action: AuditAction,
+    membership: Membership,
+    actor: Actor,
+    now: datetime,
+    *,
+    before: dict[str, str] | None = None,
+    after: dict[str, str] | None = None,
+) -> None:
+    """Told of the person, not of the row: that one is gone once they leave."""
+    record(
+        action,
+        actor=actor,
+        now=now,
+        tenant_id=membership.tenant_id,
+        target=Target("member", str(membership.user_id)),
+        before=before,
+        after=after,
+    )
 
 
 def _locked(membership: Membership) -> Membership:

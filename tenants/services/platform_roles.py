@@ -10,9 +10,11 @@ from django.db import transaction
 from django.utils.translation import gettext_noop
 
 from kernel.errors import BadRequest, Conflict, PermissionDenied
+from tenants.audit_actions import AuditAction
 from tenants.models import PlatformGrant, PlatformRole
 from tenants.permissions import Action, allowed
 from tenants.principal import Actor, actor_name
+from tenants.services.audit import Target, record
 from tenants.services.standing import standing_of
 
 log = logging.getLogger(__name__)
@@ -35,6 +37,14 @@ def grant_role(*, user: User, role: str, actor: Actor, now: datetime) -> Platfor
         if not user.is_staff:
             user.is_staff = True
             user.save(update_fields=["is_staff"])
+        record(
+            AuditAction.PLATFORM_ROLE_GRANT,
+            actor=actor,
+            now=now,
+            tenant_id=None,
+            target=user,
+            after={"role": role},
+        )
     log.info("%s made %s of the platform by %s", user.pk, role, actor_name(actor))
     return grant
 
@@ -59,6 +69,14 @@ def withdraw_role(*, grant: PlatformGrant, actor: Actor, now: datetime) -> None:
                 code="last_operator",
             )
         grant.delete()
+        record(
+            AuditAction.PLATFORM_ROLE_WITHDRAW,
+            actor=actor,
+            now=now,
+            tenant_id=None,
+            target=Target("user", str(user_id)),
+            before={"role": role},
+        )
     log.info("%s is no longer %s of the platform, by %s", user_id, role, actor_name(actor))
 
 

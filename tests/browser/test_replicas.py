@@ -130,6 +130,13 @@ async def test_an_operator_sees_what_runs_drains_and_brings_back(
     await expect(field(page, "tokens_per_s")).not_to_have_text("0")
     plot = row(page).get_by_role("img")
     await expect(plot).to_have_accessible_name(re.compile("^Tokens a second in the last"))
+    latency = page.get_by_test_id("latency")
+    await expect(latency.locator('[data-field="p95_ms"]')).to_contain_text(" ms")
+    await expect(latency.locator('[data-field="objective_ms"]')).to_have_text("none")
+    await expect(latency.locator('[data-field="limit"]')).to_have_text("64 of 64")
+    await expect(latency.get_by_role("img").first).to_have_accessible_name(
+        re.compile("^Between tokens, p95 in the last")
+    )
     if screenshots.wanted:
         answers += await a_lively_minute(fake_install)
     await screenshots.take(page, "replicas")

@@ -64,6 +64,44 @@ def test_an_unsafe_setting_is_refused_by_name(tmp_path: Path, name: str, value: 
     assert name in done.stderr.rsplit("refuses to start", 1)[1]
 
 
+OLD = "Zx1Cv3Bn5Mq7We9Rt1Yu3Io5Pa7Sd9Fg-C"
+SECOND = {"NEHIR_KEY_PEPPER_VERSION": "2"}
+
+
+@pytest.mark.parametrize("version", [1, 3])
+def test_other_peppers_are_accepted_beside_the_current_one(tmp_path: Path, version: int) -> None:
+    done = check(tmp_path, **SECOND, NEHIR_OTHER_KEY_PEPPERS=f"{version}:{OLD}")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("old", "reason"),
+    [
+        ("1:short", "NEHIR_OTHER_KEY_PEPPERS must be a random secret"),
+        (f"1:{SAFE['NEHIR_KEY_PEPPER']}", "must differ"),
+        (f"1:{SAFE['NEHIR_SECRET_KEY']}", "must differ"),
+        (OLD, "must be `version:secret`"),
+        (f"2:{OLD}", "none the current one's, which is 2"),
+        (f"0:{OLD}", "must be `version:secret`"),
+        (f"1:{OLD},1:{OLD}", "each version once"),
+        ("1:", "must be `version:secret`"),
+    ],
+)
+def test_peppers_that_are_weak_or_misnumbered_are_refused_and_never_quoted(
+    tmp_path: Path, old: str, reason: str
+) -> None:
+    done = check(tmp_path, **SECOND, NEHIR_OTHER_KEY_PEPPERS=old)
+    assert done.returncode != 0
+    assert reason in done.stderr
+    assert OLD not in done.stderr
+
+
+def test_a_proxy_that_is_no_address_is_refused(tmp_path: Path) -> None:
+    done = check(tmp_path, NEHIR_TRUSTED_PROXIES="10.0.0.0/8,proxy.example")
+    assert done.returncode != 0
+    assert "NEHIR_TRUSTED_PROXIES" in done.stderr
+
+
 def test_everything_wrong_is_named_at_once(tmp_path: Path) -> None:
     done = check(tmp_path, NEHIR_DEBUG="1", NEHIR_SECRET_KEY=None, REDIS_URL=None)
     named = done.stderr.rsplit("refuses to start", 1)[1]

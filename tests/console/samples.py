@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.db.models import Model
 
 from inference.models import (
@@ -22,14 +23,17 @@ from inference.models import (
 )
 from streaming.models import Conversation, Message
 from tenants import scope
+from tenants.audit_actions import AuditAction
 from tenants.models import (
     ApiKey,
+    AuditRecord,
     Membership,
     PlatformGrant,
     PlatformRole,
     ServiceAccount,
     Tenant,
 )
+from tenants.services.audit import record
 from tests.tenants.worlds import NOW, World
 
 
@@ -46,9 +50,20 @@ def furnish(world: World) -> None:
     """Give a world rows of the upper packages' models too, each marked with the tenant's name."""
     mark = world.tenant.slug
     release = Release.objects.create(name=f"{mark}-release", engine="fake", context_tokens=64)
-    route = Route.objects.create(name=f"{mark}-model", release=release)
     PlatformGrant.objects.create(user=world.member, role=PlatformRole.APPROVER)
+    # A model's public name is everybody's to know, so it names no tenant.
+    route = Route.objects.create(name=f"model {Route.objects.count()}", release=release)
     MaintenanceRun.objects.create(name=f"{mark}-round", started_at=NOW)
+    with transaction.atomic():
+        record(
+            AuditAction.SERVICE_ACCOUNT_CHANGE,
+            actor=world.owner,
+            now=NOW,
+            tenant_id=world.tenant.pk,
+            target=world.account,
+            after={"name": f"{mark}-robot"},
+            reason=f"{mark}-reason",
+        )
     with scope.tenant(world.tenant.pk):
         Checkpoint.objects.create(
             tenant=world.tenant,
@@ -92,7 +107,11 @@ def first(model: Any) -> Callable[[World], Model]:
 
 
 SAMPLES: dict[type[Model], Sample] = {
-    ApiKey: Sample(lambda world: world.key, {"name": "taken"}),
+    ApiKey: Sample(
+        lambda world: world.key,
+        {"name": "taken", "scopes": ["chat"], "highest_priority": "standard"},
+    ),
+    AuditRecord: Sample(first(AuditRecord), {"action": "taken", "actor_id": "taken"}),
     Checkpoint: Sample(first(Checkpoint), {"seq": "9", "expires_at_0": "2040-01-01"}),
     Conversation: Sample(first(Conversation), {"title": "taken"}),
     Generation: Sample(first(Generation), {"principal": "taken", "output_tokens": "9"}),
@@ -123,7 +142,7 @@ SAMPLES: dict[type[Model], Sample] = {
         operators_only=True,
     ),
     Route: Sample(
-        lambda world: Route.objects.get(name=f"{world.tenant.slug}-model"),
+        lambda world: Route.objects.get(release__name=f"{world.tenant.slug}-release"),
         {"name": "taken"},
         operators_only=True,
     ),

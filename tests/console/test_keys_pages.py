@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import logging
 import re
+from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
@@ -11,6 +13,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from inference.models import Release, Route
 from kernel.errors import Unauthenticated
 from tenants import scope
 from tenants.models import ApiKey
@@ -28,13 +31,15 @@ def manager(acme: World) -> Client:
     return client
 
 
-def new_key(world: World, **fields: str) -> dict[str, str]:
+def new_key(world: World, **fields: Any) -> dict[str, Any]:
     return {
         "service_account": world.account.pk,
         "name": "deploy",
         "expires_at_0": "",
         "expires_at_1": "",
         "highest_priority": "standard",
+        "scopes": ["chat"],
+        "networks": "",
     } | fields
 
 
@@ -90,10 +95,16 @@ def test_a_key_is_kept_nowhere(
         {"service_account": "sva_nobody"},
         {"expires_at_0": "2001-01-01", "expires_at_1": "00:00:00"},
         {"expires_at_0": "soon", "expires_at_1": "later"},
+        {"scopes": []},
+        {"scopes": ["chat", "root"]},
+        {"model_names": ["no such model"]},
+        {"networks": "10.0.0.1/8"},
+        {"networks": "everywhere"},
+        {"networks": "10.0.0.0/8 " * 65},
     ],
 )
 def test_what_is_wrong_is_said_beside_the_field(
-    manager: Client, acme: World, fields: dict[str, str]
+    manager: Client, acme: World, fields: dict[str, Any]
 ) -> None:
     response = manager.post(ADD, new_key(acme, **fields))
     assert response.status_code == 200
@@ -185,3 +196,98 @@ def test_a_key_may_be_given_the_highest_priority(manager: Client, acme: World) -
     text = text_in(response.content.decode())
     principal = authenticate_key(f"Bearer {text}", now=timezone.now())
     assert principal.highest_priority == "interactive"
+
+
+def test_a_key_is_given_its_rights(manager: Client, acme: World) -> None:
+    release = Release.objects.create(name="r", engine="fake", context_tokens=64)
+    for name in ("small", "large"):
+        Route.objects.create(name=name, release=release)
+    asked = {
+        "scopes": ["usage", "chat"],
+        "model_names": ["small"],
+        "networks": "192.0.2.0/24\n2001:db8::/32, ::ffff:10.0.0.1",
+    }
+    text = text_in(manager.post(ADD, new_key(acme, **asked)).content.decode())
+    principal = authenticate_key(f"Bearer {text}", now=timezone.now())
+    assert principal.scopes == {"chat", "usage"}
+    assert principal.models == {"small"}
+    page = manager.get(f"{LIST}{principal.key_id}/change/").content.decode()
+    for told in ("small", "192.0.2.0/24, 2001:db8::/32, 10.0.0.1/32", "acme-admin"):
+        assert told in page, told
+
+
+# -- Rotating
+
+
+def rotate_page(world: World) -> str:
+    return reverse("admin:tenants_apikey_rotate_one", args=(world.key.pk,))
+
+
+def test_rotating_asks_first_and_shows_the_new_key_once(manager: Client, acme: World) -> None:
+    assert rotate_page(acme) in manager.get(f"{LIST}{acme.key.pk}/change/").content.decode()
+    asked = manager.get(rotate_page(acme)).content.decode()
+    assert 'name="overlap_h" value="24"' in asked
+    with scope.tenant(acme.tenant.pk):
+        assert ApiKey.objects.count() == 1
+
+    done = manager.post(rotate_page(acme), {"overlap_h": "2"})
+    assert "no-store" in done["Cache-Control"]
+    text = text_in(done.content.decode())
+    now = timezone.now()
+    new = authenticate_key(f"Bearer {text}", now=now)
+    assert authenticate_key(f"Bearer {acme.key_text}", now=now + timedelta(hours=1.9))
+    with pytest.raises(Unauthenticated):
+        authenticate_key(f"Bearer {acme.key_text}", now=now + timedelta(hours=2))
+    assert acme.key.pk in manager.get(f"{LIST}{new.key_id}/change/").content.decode()
+    assert text.split("_")[3] not in manager.get(rotate_page(acme)).content.decode()
+
+
+@pytest.mark.parametrize("overlap", ["", "-1", "8761", "soon"])
+def test_an_overlap_that_cannot_be_is_said_beside_the_field(
+    manager: Client, acme: World, overlap: str
+) -> None:
+    response = manager.post(rotate_page(acme), {"overlap_h": overlap})
+    assert response.context["form"].errors["overlap_h"]
+    with scope.tenant(acme.tenant.pk):
+        assert ApiKey.objects.count() == 1
+
+
+def test_a_key_that_was_rotated_is_not_rotated_again(manager: Client, acme: World) -> None:
+    for _ in range(2):
+        response = manager.post(rotate_page(acme), {"overlap_h": "2"})
+    assert "rotated before" in response.content.decode()
+    with scope.tenant(acme.tenant.pk):
+        assert ApiKey.objects.count() == 2
+
+
+def test_nobody_rotates_another_tenants_key(manager: Client, acme: World, globex: World) -> None:
+    for respond in (manager.get, manager.post):
+        assert respond(rotate_page(globex), {"overlap_h": "2"}).status_code == 404
+    with scope.tenant(globex.tenant.pk):
+        assert ApiKey.objects.count() == 1
+
+
+# -- Finding
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        lambda key: key,
+        lambda key: key[:-20],
+        lambda key: key[:14],
+        lambda key: f" {key} ",
+        lambda key: key.split("_")[2],
+        lambda key: key.split("_")[2][:8],
+    ],
+)
+def test_a_key_that_was_found_is_searched_by_its_public_part_alone(
+    manager: Client, acme: World, globex: World, found: Any
+) -> None:
+    response = manager.get(LIST, {"q": found(acme.key_text)}, follow=True)
+    assert [key.pk for key in response.context["cl"].queryset] == [acme.key.pk]
+    secret = acme.key_text.split("_")[3]
+    assert secret[:8] not in response.content.decode()
+    assert not any(secret[:8] in address for address, _ in response.redirect_chain)
+    theirs = manager.get(LIST, {"q": found(globex.key_text)}, follow=True)
+    assert not theirs.context["cl"].queryset

@@ -20,6 +20,7 @@ from inference.models import EngineKind, Release
 from inference.services import replicas
 from kernel.redis import Client as Redis
 from tests.inference.making import request
+from tests.tenants.recorded import recorded
 from tests.tenants.worlds import World, person, world
 
 PAGE = "/admin/replicas/"
@@ -120,6 +121,14 @@ async def at_the_desk(transactional_db: None) -> AsyncClient:
     return client
 
 
+async def on_record() -> list[tuple[str, str, str, str]]:
+    def read() -> list[tuple[str, str, str, str]]:
+        rows = [*recorded("replica.drain"), *recorded("replica.restart")]
+        return [(row.action, row.object_id, row.outcome, row.reason) for row in rows]
+
+    return await sync_to_async(read)()
+
+
 async def entries() -> list[tuple[str, str, str]]:
     def read() -> list[tuple[str, str, str]]:
         rows = LogEntry.objects.select_related("user").order_by("pk")
@@ -151,6 +160,8 @@ async def test_what_is_asked_for_is_begun_and_written_down(
     assert crew.asked == [asked]
     assert await entries() == [("operator", "fake: engine", noted)]
     assert f"By operator: {noted}" in caplog.text
+    action = "replica.drain" if address == DRAIN else "replica.restart"
+    assert await on_record() == [(action, "engine", "done", "")]
 
 
 @pytest.mark.parametrize(
@@ -169,6 +180,11 @@ async def test_why_not_is_told(
         assert response.status_code == 409
         assert response.json()["error"]["message"].startswith(words)
     assert await entries() == []
+    reason = "no_supervisor" if isinstance(refusal, NoSupervisor) else str(refusal)
+    assert await on_record() == [
+        ("replica.drain", "engine", "refused", reason),
+        ("replica.restart", "engine", "refused", reason),
+    ]
 
 
 @pytest.mark.parametrize("name", ["web", "worker", "", "engine@2", "x" * 5000])

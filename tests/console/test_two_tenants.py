@@ -17,7 +17,7 @@ from tenants import scope
 from tenants.models import ServiceAccount, Tenant
 from tenants.models.scoped import ScopedModel
 from tests.console.samples import SAMPLES, furnish
-from tests.tenants.worlds import World
+from tests.tenants.worlds import World, joined, person
 
 REFUSED = {302, 403, 404, 405}
 SCOPED = [model for model in apps.get_models() if issubclass(model, ScopedModel)]
@@ -49,14 +49,15 @@ def nothing_points_across() -> None:
                         assert row.tenant_id == getattr(row, field.name).tenant_id, (model, row.pk)
 
 
-@pytest.fixture(params=["admin", "owner"])
+@pytest.fixture(params=["admin", "owner", "auditor"])
 def intruder(request: pytest.FixtureRequest, acme: World, globex: World) -> Iterator[Client]:
-    """acme's manager; after the test, globex is as it was."""
+    """One of acme's people; after the test, globex is as it was."""
     for world in (acme, globex):
         furnish(world)
     before = belongings(globex)
     client = Client(raise_request_exception=True)
-    client.force_login(getattr(acme, request.param))
+    auditor = joined(acme, person("acme-auditor", staff=True), "auditor")
+    client.force_login(auditor if request.param == "auditor" else getattr(acme, request.param))
     yield client
     assert belongings(globex) == before
     nothing_points_across()

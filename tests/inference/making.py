@@ -80,12 +80,20 @@ class Records:
 
     route: Route
 
-    def open(self, asked: QueuedRequest, *, created_at: datetime = START) -> None:
+    def open(
+        self,
+        asked: QueuedRequest,
+        *,
+        created_at: datetime = START,
+        principal: str = "service_account:sva_a",
+        key_id: str = "",
+    ) -> None:
         with scope.tenant(asked.tenant_id):
             Generation.objects.create(
                 id=asked.generation_id,
                 tenant_id=asked.tenant_id,
-                principal="service_account:sva_a",
+                principal=principal,
+                key_id=key_id,
                 route=self.route,
                 release_id=asked.release_id,
                 prompt_tokens=len(asked.engine_request.prompt_token_ids),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import io
 from datetime import timedelta
 
@@ -22,6 +23,7 @@ from kernel.database import database
 from kernel.redis import Client
 from tenants import scope
 from tests.inference.making import START, Records, StoppedClock, entries, leased, request
+from tests.tenants.recorded import recorded
 
 
 @pytest.fixture
@@ -285,12 +287,17 @@ def test_the_task_and_the_command_do_the_same(records: Records) -> None:
     assert "1 replay keys to forget" in dry.getvalue()
     assert replay_keys() == {"old"}
     assert not MaintenanceRun.objects.exists()
+    assert recorded("maintenance.run") == []
     call_command("clean_up", stdout=wet)
     assert "1 replay keys forgotten" in wet.getvalue()
     replay_key("old", -(10**9))
     assert clean_up_checkpoints()["replay_keys"] == 1
     assert replay_keys() == set()
     assert [run.counts["replay_keys"] for run in MaintenanceRun.objects.order_by("pk")] == [1, 1]
+    # Of the two the one that somebody ran.
+    (told,) = recorded("maintenance.run")
+    assert (told.actor_id, told.auth_method) == (getpass.getuser(), "command_line")
+    assert told.after == {"checkpoints": 0, "replay_keys": 1, "logs": 0}
 
 
 def test_the_command_says_in_a_sentence_that_redis_is_away(
@@ -300,3 +307,5 @@ def test_the_command_says_in_a_sentence_that_redis_is_away(
     with pytest.raises(CommandError, match="message store"):
         call_command("clean_up")
     assert "ConnectionError" in MaintenanceRun.objects.get().error
+    (told,) = recorded("maintenance.run")
+    assert (told.outcome, told.reason) == ("failed", "ConnectionError")

@@ -110,6 +110,13 @@ def test_ten_of_a_class_against_four_of_a_higher_one() -> None:
     assert seats(4, [*batch, Claimant("b9", BATCH, 9, "waiting")]) == Seats()
 
 
+def test_of_two_classes_that_are_owed_one_takes_the_free_slot() -> None:
+    higher = [Claimant(f"i{n}", INTERACTIVE, n, "active") for n in range(3)]
+    lower = [Claimant("s", STANDARD, 5, "parked"), Claimant("b", BATCH, 4, "parked")]
+    change = seats(4, [*higher, *lower], due=[STANDARD, BATCH])
+    assert change == Seats(resume=("s",), promote=("s",))
+
+
 class Endless:
     """Slots under traffic without end: whenever one of a higher class ends, another waits."""
 

@@ -19,7 +19,7 @@ from inference.engine.fake import FakeEngine
 from inference.engine.protocol import Capabilities
 from inference.host import latency
 from inference.host.engine_host import EngineHost
-from inference.host.room import room
+from inference.host.room import Room, room
 from inference.host.step_time import AIM
 from inference.messages import Cancel, QueuedRequest, Reading, ReplicaRecord
 from inference.models import Route
@@ -81,6 +81,11 @@ async def runs(redis: Client, count: int, of: QueuedRequest | None = None) -> Re
         await asyncio.sleep(0.005)
 
 
+async def cancel(redis: Client, where: ReplicaRecord, asked: list[QueuedRequest]) -> None:
+    for each in asked:
+        await control.send(redis, {where.incarnation: [Cancel(each.generation_id)]})
+
+
 async def want(interactive_ms: int | None, **others: int) -> None:
     def change() -> None:
         fields = {f"itl_p95_{each}_ms": ms for each, ms in others.items()}
@@ -129,8 +134,10 @@ async def test_batch_goes_further_until_an_interactive_one_waits(
         found = await runs(redis, 9)
         assert (found.limit, found.objective_s) == (9, 0.1)
         first = await queued(redis, records, "interactive")
-        for each in batch[:8]:
-            await control.send(redis, {found.incarnation: [Cancel(each.generation_id)]})
+        await cancel(redis, found, batch[:6])
+        await runs(redis, 3)
+        assert await queue.place(redis, "rel_a", first.generation_id) == 1
+        await cancel(redis, found, batch[6:8])
         # The batch requests that wait still don't take the place that it waits for.
         assert (await runs(redis, 2, of=first)).limit == 2
         assert await redis.zcard(redis_keys.queue("rel_a")) == 3
@@ -178,6 +185,18 @@ async def test_a_host_without_room_for_what_is_next_takes_no_bell_of_others(
             await asyncio.sleep(0.005)
         taken = await queue.claim(redis, "rel_a", "inc_with_room")
         assert taken == asked
+
+
+async def test_however_mixed_they_come_none_is_one_too_many(
+    redis: Client, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = an_engine()
+    async with hosting(engine, redis, StoppedClock()) as host:
+        limits: dict[PriorityClass, int] = {"interactive": 2, "standard": 0, "batch": 9}
+        monkeypatch.setattr(host._runner.latency, "limits", lambda: limits)
+        assert room(engine, host._runner) == Room(2, ("interactive", "batch"))
+        limits.clear()
+        assert room(engine, host._runner) is None
 
 
 async def test_a_database_that_is_away_changes_no_objective(

@@ -39,6 +39,11 @@ async def test_open_generations_without_a_log_are_settled_after_a_minute(
     await database(records.open, young, created_at=START - timedelta(seconds=59))
     await database(records.open, alive, created_at=START - timedelta(seconds=61))
     await queue.enqueue(redis, alive)
-    assert await recovery.sweep(redis, CLOCK) == {"lost": 0, "overdue": 0, "orphans": 1}
+    assert await recovery.sweep(redis, CLOCK) == {
+        "lost": 0,
+        "overdue": 0,
+        "orphans": 1,
+        "withdrawn": 0,
+    }
     states = [(await database(records.of, each)).state for each in (old, young, alive)]
     assert states == [State.FAILED, State.OPEN, State.OPEN]

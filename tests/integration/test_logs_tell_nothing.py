@@ -24,6 +24,14 @@ async def test_canaries(stack: Stack) -> None:
         client.post(CHAT, json=asking(f"{canary} " * 9000))
         client.get(f"/v1/models/{canary}")
         client.get("/v1/models", params={"q": canary})
+        # In the wrong places.
+        for key in (stack.acme.key, stack.globex.other_key):
+            client.get(f"/v1/models/{key}")
+            client.get("/v1/models", params={"api_key": key})
+            client.get(f"/v1/{key}")
+            client.get(f"/chat/{key}/")
+            client.post(CHAT, json=asking(model=key, api_key=key))
+            client.get("/v1/models", headers={"X-API-Key": key})
     for key in (f"nhr_{canary}", stack.acme.revoked_key, stack.closed.key):
         async with httpx.AsyncClient(headers={"Authorization": f"Bearer {key}"}) as stranger:
             await stranger.get(f"{stack.url}/v1/models")
@@ -40,6 +48,8 @@ async def test_canaries(stack: Stack) -> None:
         assert canary not in line.replace(f"/v1/models/{canary}", "")
     secret_words = [*answers, stack.acme.session]
     for tenant in (stack.acme, stack.globex, stack.closed):
-        secret_words += [tenant.key, tenant.key.split("_")[3], tenant.revoked_key]
+        for key in (tenant.key, tenant.other_key, tenant.revoked_key):
+            secret_words += [key, key.split("_")[3]]
+    secret_words += [row["digest"] for row in stack.store.rows("SELECT digest FROM tenants_apikey")]
     for word in secret_words:
         assert word not in logs

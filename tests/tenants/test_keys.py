@@ -13,11 +13,11 @@ from pytest_django import DjangoAssertNumQueries
 from pytest_django.fixtures import Settings
 
 from kernel.errors import BadRequest, PermissionDenied, Unauthenticated
-from tenants import key_format, scope
+from tenants import authorization, key_format, scope
 from tenants.models import ApiKey, Tenant
 from tenants.principal import Principal
 from tenants.services import key_records
-from tenants.services.keys import authenticate_key, issue_key, revoke_key
+from tenants.services.keys import KeyRights, authenticate_key, issue_key, revoke_key, rotate_key
 from tests.tenants.worlds import NOW, World
 
 KEY_LENGTH = len("nhr_dev__") + key_format.ID_LENGTH + 43 + 6
@@ -221,6 +221,7 @@ def test_a_good_key_of_an_inactive_tenant_is_denied_and_a_bad_one_learns_nothing
 
 def test_old_keys_live_on_under_a_new_pepper(acme: World, settings: Settings) -> None:
     settings.KEY_PEPPERS = {**settings.KEY_PEPPERS, 2: "another pepper, long enough to be one"}
+    settings.KEY_PEPPER_VERSION = 2
     with scope.tenant(acme.tenant.pk):
         new, text = issue_key(service_account=acme.account, name="new", actor=None, now=NOW)
 
@@ -231,6 +232,7 @@ def test_old_keys_live_on_under_a_new_pepper(acme: World, settings: Settings) ->
 
 def test_a_key_under_a_withdrawn_pepper_is_refused(acme: World, settings: Settings) -> None:
     settings.KEY_PEPPERS = {2: "another pepper, long enough to be one"}
+    settings.KEY_PEPPER_VERSION = 2
     with pytest.raises(Unauthenticated):
         authenticate_key(f"Bearer {acme.key_text}", now=NOW)
 
@@ -264,3 +266,109 @@ def test_no_key_reaches_a_log(acme: World, caplog: pytest.LogCaptureFixture) -> 
     assert key.pk in caplog.text
     assert parts.secret not in caplog.text
     assert parts.secret not in repr(parts)
+
+
+# -- Rights
+
+
+def test_a_key_has_the_rights_that_it_was_issued_with(acme: World) -> None:
+    rights = KeyRights("batch", ["usage", "chat", "chat"], ["b", "a"], ["::ffff:10.0.0.0/104"])
+    with scope.tenant(acme.tenant.pk):
+        key, text = issue_key(
+            service_account=acme.account, name="n", actor=acme.admin, now=NOW, rights=rights
+        )
+    principal = authenticate_key(f"Bearer {text}", now=NOW)
+    assert principal.scopes == {"chat", "usage"}
+    assert principal.models == {"a", "b"}
+    assert key.networks == ["10.0.0.0/8"]
+    assert key.created_by == f"user:{acme.admin.pk}"
+    authorization.check_scope(principal, "usage")
+    authorization.check_model(principal, "a")
+    for denied in (
+        lambda: authorization.check_scope(principal, "admin"),
+        lambda: authorization.check_model(principal, "c"),
+    ):
+        with pytest.raises(PermissionDenied):
+            denied()
+
+
+@pytest.mark.parametrize(
+    ("rights", "param"),
+    [
+        (KeyRights(scopes=[]), "scopes"),
+        (KeyRights(scopes=["chat", "root"]), "scopes"),
+        (KeyRights(networks=["10.0.0.1/8"]), "networks"),
+        (KeyRights(networks=["localhost"]), "networks"),
+        (KeyRights(networks=["10.0.0.0/8"] * 65), "networks"),
+        (KeyRights(model_names=["m"] * 257), "model_names"),
+    ],
+)
+def test_rights_that_there_are_not(acme: World, rights: KeyRights, param: str) -> None:
+    with scope.tenant(acme.tenant.pk), pytest.raises(BadRequest) as refusal:
+        issue_key(service_account=acme.account, name="n", actor=None, now=NOW, rights=rights)
+    assert refusal.value.param == param
+
+
+def test_a_key_of_another_environment_is_refused_without_a_query(
+    acme: World, settings: Settings
+) -> None:
+    with scope.tenant(acme.tenant.pk):
+        settings.KEY_ENVIRONMENT = "prod"
+        _, text = issue_key(service_account=acme.account, name="n", actor=None, now=NOW)
+        settings.KEY_ENVIRONMENT = "dev"
+    assert text.startswith("nhr_prod_")
+    with CaptureQueriesContext(connection) as queries, pytest.raises(Unauthenticated):
+        authenticate_key(f"Bearer {text}", now=NOW)
+    assert len(queries) == 0
+
+
+# -- Rotation
+
+
+def test_a_rotated_key_works_beside_its_successor_and_then_expires(acme: World) -> None:
+    rights = KeyRights("batch", ["usage"], ["a"], ["10.0.0.0/8"])
+    with scope.tenant(acme.tenant.pk):
+        old, old_text = issue_key(
+            service_account=acme.account, name="n", actor=None, now=NOW, rights=rights
+        )
+        later = NOW + timedelta(days=10)
+        new, text = rotate_key(key=old, actor=acme.admin, now=later)
+
+    assert (new.name, new.replaces, new.expires_at) == ("n", old.pk, None)
+    before, after = (authenticate_key(f"Bearer {t}", now=later) for t in (old_text, text))
+    assert replace(before, key_id="") == replace(after, key_id="")
+    assert new.networks == old.networks
+    end = later + timedelta(hours=24)
+    assert old.expires_at == end
+    authenticate_key(f"Bearer {old_text}", now=end - timedelta(seconds=1))
+    with pytest.raises(Unauthenticated):
+        authenticate_key(f"Bearer {old_text}", now=end)
+    authenticate_key(f"Bearer {text}", now=end)
+
+
+def test_rotation_never_prolongs_a_key_and_gives_its_successor_as_long_a_life(acme: World) -> None:
+    expires_at = NOW + timedelta(hours=30)
+    with scope.tenant(acme.tenant.pk):
+        old, _ = issue_key(
+            service_account=acme.account, name="n", actor=None, now=NOW, expires_at=expires_at
+        )
+        later = NOW + timedelta(hours=29)
+        new, _ = rotate_key(key=old, actor=None, now=later)
+    assert old.expires_at == expires_at
+    assert new.expires_at == later + timedelta(hours=30)
+
+
+def test_what_is_not_rotated(acme: World) -> None:
+    with scope.tenant(acme.tenant.pk):
+        for overlap in (timedelta(seconds=-1), timedelta(days=366)):
+            with pytest.raises(BadRequest):
+                rotate_key(key=acme.key, actor=None, now=NOW, overlap=overlap)
+        rotate_key(key=acme.key, actor=None, now=NOW, overlap=timedelta(hours=1))
+        with pytest.raises(BadRequest) as again:
+            rotate_key(key=acme.key, actor=None, now=NOW)
+        assert again.value.code == "already_rotated"
+        other, _ = issue_key(service_account=acme.account, name="n", actor=None, now=NOW)
+        revoke_key(key=other, actor=None, now=NOW)
+        with pytest.raises(BadRequest):
+            rotate_key(key=other, actor=None, now=NOW)
+        assert ApiKey.objects.count() == 3

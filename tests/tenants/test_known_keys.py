@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -288,11 +289,16 @@ async def test_a_key_under_an_old_pepper_moves_to_the_new_one(
 ) -> None:
     settings.KEY_PEPPERS = {**settings.KEY_PEPPERS, 2: "another pepper, long enough to be one"}
     await ask(keys, acme)
+    assert keys._rehashed == {}  # known, so that every process knows it before any uses it
+    keys = KnownKeys(StoppedClock())
+    settings.KEY_PEPPER_VERSION = 2
+    await ask(keys, acme)
     await used(keys)
     assert (await database(row, acme)).pepper_version == 2
     settings.KEY_PEPPERS = {2: settings.KEY_PEPPERS[2]}
     await ask(KnownKeys(StoppedClock()), acme)
     settings.KEY_PEPPERS = {3: "a third pepper, long enough to be one"}
+    settings.KEY_PEPPER_VERSION = 3
     with pytest.raises(Unauthenticated):
         await ask(KnownKeys(StoppedClock()), acme)
 
@@ -383,6 +389,32 @@ async def test_a_deleted_key_ends_its_open_requests(keys: KnownKeys, acme: World
     access = await ask(keys, acme)
     with access.kept(lambda: None):
         await database(delete)
+        await keys.round()
+        with pytest.raises(Unauthenticated):
+            access.check()
+
+
+async def test_a_request_that_opens_during_a_round_is_not_taken_for_one_without_a_key(
+    keys: KnownKeys, clock: StoppedClock, acme: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More keys are in use than are kept fresh, and its own is not one of them."""
+    monkeypatch.setattr(known_keys, "MOST_IN_USE", 0)
+    access = await ask(keys, acme)
+    clock.advance(2)
+    refresh = keys._refresh
+
+    async def opened_meanwhile(wanted: set[str]) -> None:
+        await refresh(wanted)
+        opened.enter_context(access.kept(lambda: None))
+
+    with contextlib.ExitStack() as opened:
+        monkeypatch.setattr(keys, "_refresh", opened_meanwhile)
+        await keys.round()
+        access.check()
+        monkeypatch.setattr(keys, "_refresh", refresh)
+        await keys.round()
+        access.check()
+        await database(revoke, acme)
         await keys.round()
         with pytest.raises(Unauthenticated):
             access.check()

@@ -24,11 +24,10 @@ from collections import Counter
 from typing import Any
 
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
-from vllm.v1.engine.core import EngineCore
 from vllm.v1.request import Request, RequestStatus
 
 from inference.engine.classes import Claimant, Debts, State, seats
-from inference.engine.vllm import grammar
+from inference.engine.vllm import grammar, utilities
 from inference.engine.vllm.restoring import made
 
 # In vLLM's `additional_config`: what a lower class gets at least of the steps of those above it.
@@ -58,6 +57,7 @@ class HoldScheduler(AsyncScheduler):  # type: ignore[misc]
         self._most_running: int = self.max_num_running_reqs
         # and of these, how many may share a step at present
         self._limit = self._most_active
+        self._aside = 0
         self._claimants: list[Claimant] = []
         # one that waits and for which blocks were short in the last step
         self._short: Request | None = None
@@ -172,12 +172,16 @@ class HoldScheduler(AsyncScheduler):  # type: ignore[misc]
         self._times_parked += len(change.park)
         for name in {*change.promote, *change.park, *change.resume}:
             self._place(self.requests[name])
-        aside = sum(map(self._is_aside, self.running))
+        self._allow(sum(map(self._is_aside, self.running)))
         if self.use_v2_model_runner:
             starting = sum(not self._is_aside(each) for each in self._startable())
             for _ in range(min(starting, len(self.running) + starting - free)):
                 self._preempt_aside()
-        else:
+
+    def _allow(self, aside: int) -> None:
+        """aside: how many are among the running and have no slots"""
+        self._aside = aside
+        if not self.use_v2_model_runner:
             self.max_num_active_reqs = self._limit + aside
             self.max_num_running_reqs = min(self._limit, self._most_running) + aside
 
@@ -263,11 +267,15 @@ class HoldScheduler(AsyncScheduler):  # type: ignore[misc]
         return True
 
     def _preempt_request(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """What it was promoted to was a slot, and that is gone."""
+        """What it was promoted to was a slot, and that is gone. And for one that was set aside vLLM
+        may no longer have one more.
+        """
         self._preemptions += 1
         if request.request_id in self._promoted:
             self._promoted.remove(request.request_id)
             self._place(request)
+        if self._is_aside(request):
+            self._allow(self._aside - 1)
         super()._preempt_request(request, *args, **kwargs)
 
     # -- The rest of vLLM's own way
@@ -303,36 +311,5 @@ def _has_grammar(request: Request) -> bool:
     return waits and request.structured_output_request.grammar is not None
 
 
-def _hold(core: EngineCore, request_id: str) -> bool:
-    return bool(core.scheduler.hold(request_id))
-
-
-def _release(core: EngineCore, request_id: str) -> bool:
-    return bool(core.scheduler.release(request_id))
-
-
-def _held_shares(core: EngineCore) -> dict[str, float]:
-    return dict(core.scheduler.held_shares())
-
-
-def _limit(core: EngineCore, requests: int | None) -> None:
-    core.scheduler.limit(requests)
-
-
-def _yielded(core: EngineCore) -> tuple[int, list[str]]:
-    times, names = core.scheduler.yielded()
-    return times, names
-
-
-def _kv_cache(core: EngineCore) -> list[int]:
-    return list(core.scheduler.kv_cache())
-
-
-# EngineCore looks its utilities up by name on itself, in its own process.
-EngineCore.nehir_hold = _hold
-EngineCore.nehir_release = _release
-EngineCore.nehir_held_shares = _held_shares
-EngineCore.nehir_limit = _limit
-EngineCore.nehir_yielded = _yielded
-EngineCore.nehir_kv_cache = _kv_cache
+utilities.add_to_core()
 grammar.fail_instead_of_ending()

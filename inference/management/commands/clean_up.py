@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
+import os
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from inference.services import maintenance
 from kernel.clock import SystemClock
+from kernel.database import writing
+from kernel.origin import Origin, entered
 from kernel.redis import OUTAGE, connected
+from tenants.audit_actions import AuditAction
+from tenants.models import AuditOutcome
+from tenants.services.audit import record
 
 # What was done, and what would be.
 LINES = {
@@ -29,13 +36,42 @@ class Command(BaseCommand):
         dry_run: bool = options["dry_run"]
         try:
             counts = asyncio.run(_clean_up(dry_run=dry_run))
-        except OUTAGE as error:
-            raise CommandError(f"The message store can't be reached: {error}") from error
+        except Exception as error:
+            if not dry_run:
+                _record({}, AuditOutcome.FAILED, type(error).__name__)
+            if isinstance(error, OUTAGE):
+                raise CommandError(f"The message store can't be reached: {error}") from error
+            raise
+        if not dry_run:
+            _record(counts)
         for name, count in counts.items():
             done, to_do = LINES[name]
             self.stdout.write(f"{count:6d} {to_do if dry_run else done}")
         if dry_run:
             self.stdout.write("Dry run: nothing has been changed.")
+
+
+def _record(
+    counts: dict[str, int], outcome: AuditOutcome = AuditOutcome.DONE, reason: str = ""
+) -> None:
+    with entered(Origin(login=_login())), writing():
+        record(
+            AuditAction.MAINTENANCE_RUN,
+            actor=None,
+            now=SystemClock().now(),
+            tenant_id=None,
+            after=counts,
+            outcome=outcome,
+            reason=reason,
+        )
+
+
+def _login() -> str:
+    """Who ran it; in a container the user may have a number alone."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
 
 
 async def _clean_up(*, dry_run: bool) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from console.admin import (
     api_key,
+    audit_record,
     checkpoint,
     conversation,
     generation,
@@ -18,6 +19,7 @@ from console.admin import (
 
 __all__ = [
     "api_key",
+    "audit_record",
     "checkpoint",
     "conversation",
     "generation",

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
-from django import forms
+from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.auth.models import User
 from django.db.models import ForeignKey, Model, Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -16,23 +19,16 @@ from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
-from console.pages import ScopedForm, TenantAdmin
+from console.key_forms import SCOPES, NewKeyForm, RotateForm
+from console.pages import TenantAdmin
 from console.scope import actor_of
+from kernel.errors import BadRequest
+from tenants import key_format
 from tenants.models import ApiKey
 from tenants.permissions import Action
-from tenants.services.keys import KeyRights, issue_key, revoke_key
+from tenants.services.keys import issue_key, revoke_key, rotate_key
 
 STATUSES = {"active": _("Active"), "expired": _("Expired"), "revoked": _("Revoked")}
-
-
-class NewKeyForm(ScopedForm):
-    """The tenant follows from the service account."""
-
-    def clean_expires_at(self) -> Any:
-        expires_at = self.cleaned_data["expires_at"]
-        if expires_at is not None and expires_at <= timezone.now():
-            raise forms.ValidationError(_("The expiry must be in the future."))
-        return expires_at
 
 
 class StatusFilter(admin.SimpleListFilter):
@@ -55,7 +51,9 @@ class StatusFilter(admin.SimpleListFilter):
 
 @admin.register(ApiKey)
 class ApiKeyPages(TenantAdmin):
-    """Issued and revoked, never edited and never deleted: what a key did stays answerable."""
+    """Issued, rotated and revoked, never edited and never deleted: what a key did stays
+    answerable.
+    """
 
     sees, manages = Action.KEY_VIEW, Action.KEY_MANAGE
     can_add = True
@@ -65,15 +63,18 @@ class ApiKeyPages(TenantAdmin):
         "public_part",
         "service_account",
         "status_label",
+        "last_used_at",
         "created_at",
         "expires_at",
     )
     list_filter = (StatusFilter,)
     list_select_related = ("service_account",)
     search_fields = ("id", "name", "service_account__name")
+    search_help_text = _("By name, service account, or the beginning of a key that was found.")
     ordering = ("-created_at",)
     actions = ("revoke",)
-    actions_detail = ("revoke_one",)
+    actions_detail = ("rotate_one", "revoke_one")
+    private_fields = ("digest",)
 
     @display(description=_("key"))  # type: ignore[untyped-decorator]
     def public_part(self, obj: Any) -> str:
@@ -91,11 +92,58 @@ class ApiKeyPages(TenantAdmin):
     def status(self, obj: Any) -> Any:
         return STATUSES[obj.status(now=timezone.now())]
 
+    @display(description=_("may be used for"))  # type: ignore[untyped-decorator]
+    def scope_labels(self, obj: Any) -> str:
+        labels = dict(SCOPES)
+        return ", ".join(str(labels.get(scope, scope)) for scope in obj.scopes)
+
+    @display(description=_("models"))  # type: ignore[untyped-decorator]
+    def models_label(self, obj: Any) -> str:
+        return ", ".join(obj.model_names) or gettext("all")
+
+    @display(description=_("networks"))  # type: ignore[untyped-decorator]
+    def networks_label(self, obj: Any) -> str:
+        return ", ".join(obj.networks) or gettext("anywhere")
+
+    @display(description=_("replaces"))  # type: ignore[untyped-decorator]
+    def replaced(self, obj: Any) -> str:
+        if not obj.replaces:
+            return "–"
+        return f"{key_format.prefix(settings.KEY_ENVIRONMENT, obj.replaces)}_…"
+
+    @display(description=_("created by"))  # type: ignore[untyped-decorator]
+    def creator(self, obj: Any) -> str:
+        kind, _colon, number = obj.created_by.partition(":")
+        if kind != "user":
+            return obj.created_by or "–"
+        user = User.objects.filter(pk=number).first()
+        return obj.created_by if user is None else user.get_username()
+
+    # -- Finding
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        """Of a key that was pasted whole nothing stays in the page or the address."""
+        asked = request.GET.get("q", "")
+        if "_" in asked and (found := key_format.id_beginning(asked)) is not None:
+            query = request.GET.copy()
+            query["q"] = found
+            return HttpResponseRedirect(f"{request.path}?{query.urlencode()}")
+        response: HttpResponse = super().changelist_view(request, extra_context)
+        return response
+
     # -- Issuing
 
     def get_fields(self, request: HttpRequest, obj: Model | None = None) -> list[Any]:
         if obj is None:
-            return ["service_account", "name", "expires_at", "highest_priority"]
+            return [
+                "service_account",
+                "name",
+                "expires_at",
+                "scopes",
+                "model_names",
+                "highest_priority",
+                "networks",
+            ]
         tenant = ["tenant_name"] if self._sees_all(request) else []
         return [
             *tenant,
@@ -103,8 +151,14 @@ class ApiKeyPages(TenantAdmin):
             "public_part",
             "service_account",
             "status",
+            "scope_labels",
+            "models_label",
             "highest_priority",
+            "networks_label",
             "created_at",
+            "creator",
+            "replaced",
+            "last_used_at",
             "expires_at",
             "revoked_at",
         ]
@@ -144,7 +198,7 @@ class ApiKeyPages(TenantAdmin):
             service_account=obj.service_account,
             name=obj.name,
             expires_at=obj.expires_at,
-            rights=KeyRights(highest_priority=obj.highest_priority),
+            rights=form.rights(),
             actor=actor_of(request),
             now=timezone.now(),
         )
@@ -156,16 +210,48 @@ class ApiKeyPages(TenantAdmin):
         self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
     ) -> HttpResponse:
         """The key itself, in the very response to the form: no session, no message, no redirect."""
+        return self._shown_once(request, obj, obj.text_shown_once)
+
+    def _shown_once(self, request: HttpRequest, key: Any, text: str) -> HttpResponse:
         context = {
             **self.admin_site.each_context(request),
             "title": gettext("API key issued"),
             "opts": self.opts,
-            "key": obj,
-            "key_text": obj.text_shown_once,
+            "key": key,
+            "key_text": text,
         }
         response = TemplateResponse(request, "console/key_issued.html", context)
         add_never_cache_headers(response)
         return response
+
+    # -- Rotating
+
+    @action(  # type: ignore[untyped-decorator]
+        description=_("Rotate"), url_path="rotate", permissions=["revoke"]
+    )
+    def rotate_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Ask first, then issue the successor and show it, this once."""
+        key = get_object_or_404(self.get_queryset(request), pk=object_id)
+        form = RotateForm(request.POST if request.method == "POST" else None)
+        if form.is_valid():
+            overlap = timedelta(hours=form.cleaned_data["overlap_h"])
+            try:
+                new, text = rotate_key(
+                    key=key, actor=actor_of(request), now=timezone.now(), overlap=overlap
+                )
+            except BadRequest as refusal:
+                form.add_error(None, gettext(refusal.message))
+            else:
+                self.log_change(request, key, gettext("Rotated."))
+                return self._shown_once(request, new, text)
+        context = {
+            **self.admin_site.each_context(request),
+            "title": gettext("Rotate API key"),
+            "opts": self.opts,
+            "key": key,
+            "form": form,
+        }
+        return TemplateResponse(request, "console/key_rotate.html", context)
 
     # -- Revoking
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Model, QuerySet
+from django.db.models import Model
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -12,9 +12,11 @@ from unfold.decorators import display
 from console.naming import NamesPerson
 from console.pages import ScopedForm, TenantAdmin
 from console.scope import access_of, actor_of
+from tenants.audit_actions import AuditAction
 from tenants.models import Membership, Role
 from tenants.permissions import Action, may_assign
 from tenants.services import people
+from tenants.services.rows import Listed
 
 
 class NewMemberForm(NamesPerson, ScopedForm):
@@ -24,6 +26,7 @@ class NewMemberForm(NamesPerson, ScopedForm):
 @admin.register(Membership)
 class MembershipPages(TenantAdmin):
     sees, manages = Action.MEMBER_VIEW, Action.MEMBER_MANAGE
+    listed = Listed(AuditAction.MEMBER_ADD, AuditAction.MEMBER_CHANGE, AuditAction.MEMBER_REMOVE)
     can_add = can_change = can_delete = True
     list_display = ("username", "role_label", "created_at")
     list_filter = ("role",)
@@ -91,7 +94,3 @@ class MembershipPages(TenantAdmin):
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         people.remove_member(membership=obj, actor=actor_of(request), now=timezone.now())
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        for membership in queryset:
-            self.delete_model(request, membership)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Model, QuerySet
+from django.db.models import Model
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -12,9 +12,11 @@ from unfold.decorators import display
 from console.naming import NamesPerson
 from console.pages import PlatformAdmin
 from console.scope import actor_of
+from tenants.audit_actions import AuditAction
 from tenants.models import PlatformGrant
 from tenants.permissions import Action
 from tenants.services.platform_roles import grant_role, withdraw_role
+from tenants.services.rows import Listed
 
 
 class NewGrantForm(NamesPerson):
@@ -26,6 +28,7 @@ class PlatformGrantPages(PlatformAdmin):
     """Given and withdrawn, not changed."""
 
     sees, manages = Action.PLATFORM_ROLE_VIEW, Action.PLATFORM_ROLE_MANAGE
+    listed = Listed(AuditAction.PLATFORM_ROLE_GRANT, None, AuditAction.PLATFORM_ROLE_WITHDRAW)
     can_change = False
     list_display = ("username", "role_name", "created_at")
     list_filter = ("role",)
@@ -62,7 +65,3 @@ class PlatformGrantPages(PlatformAdmin):
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         withdraw_role(grant=obj, actor=actor_of(request), now=timezone.now())
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        for grant in queryset:
-            self.delete_model(request, grant)

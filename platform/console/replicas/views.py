@@ -22,6 +22,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.translation import gettext, gettext_noop
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
@@ -31,15 +32,20 @@ from console.replicas.supervision import EngineProcess, NoSupervisor, NotDone, s
 from console.replicas.texts import settings
 from console.scope import access_of, actor_of
 from inference.models import Release
-from kernel.database import database
+from kernel.database import database, writing
+from tenants.audit_actions import AuditAction
+from tenants.models import AuditOutcome
 from tenants.permissions import Action
+from tenants.services.audit import Target, record
 
 log = logging.getLogger(__name__)
 
 View = Callable[[HttpRequest], Coroutine[Any, Any, HttpResponseBase]]
 
-DRAINED = gettext_noop("Drained replica %(name)s.")
-RESTARTED = gettext_noop("Restarted replica %(name)s.")
+DONE = {
+    AuditAction.REPLICA_DRAIN: gettext_noop("Drained replica %(name)s."),
+    AuditAction.REPLICA_RESTART: gettext_noop("Restarted replica %(name)s."),
+}
 
 
 def only(action: Action) -> Callable[[View], View]:
@@ -83,7 +89,7 @@ async def state(request: HttpRequest) -> HttpResponse:
 @require_POST
 @only(Action.REPLICA_MANAGE)
 async def drain(request: HttpRequest) -> HttpResponse:
-    return await _begin(request, supervision().drain, DRAINED)
+    return await _begin(request, supervision().drain, AuditAction.REPLICA_DRAIN)
 
 
 @require_POST
@@ -91,25 +97,29 @@ async def drain(request: HttpRequest) -> HttpResponse:
 async def restart(request: HttpRequest) -> HttpResponse:
     stop_first = request.POST.get("stop_first") == "yes"
     verb = partial(supervision().restart, stop_first=stop_first)
-    return await _begin(request, verb, RESTARTED)
+    return await _begin(request, verb, AuditAction.REPLICA_RESTART)
 
 
-async def _begin(request: HttpRequest, verb: Callable[[str], None], done: str) -> HttpResponse:
+async def _begin(
+    request: HttpRequest, verb: Callable[[str], None], action: AuditAction
+) -> HttpResponse:
     """Have the supervisor begin; how it goes on, the page shows."""
     name, actor = request.POST.get("replica", ""), actor_of(request)
     try:
         engine = await asyncio.to_thread(_engine, name)
         await asyncio.to_thread(verb, name)
     except NoSupervisor:
+        await database(_note_refusal, actor, action, name, "no_supervisor")
         words = gettext(
             "No supervisor runs here, so replicas can only be drained and restarted where they run."
         )
         return _refused(words)
     except NotDone as why:
-        log.warning("%s asked for %r of %r: %s", actor, done, name, why)
+        log.warning("%s asked for %s of %r: %s", actor, action.value, name, why)
+        await database(_note_refusal, actor, action, name, str(why))
         return _refused(gettext("It was refused: %(reason)s") % {"reason": why})
-    log.info("By %s: %s", actor, done % {"name": name})
-    await database(_note, actor, engine, done)
+    log.info("By %s: %s", actor, DONE[action] % {"name": name})
+    await database(_note, actor, action, engine)
     return HttpResponse(status=202)
 
 
@@ -125,14 +135,36 @@ def _refused(words: str) -> HttpResponse:
     return JsonResponse({"error": {"message": words}}, status=409)
 
 
-def _note(actor: User, engine: EngineProcess, done: str) -> None:
-    """In the admin's log: on its release, where that is still there."""
-    release = Release.objects.filter(name=engine.release).first()
-    LogEntry.objects.create(
-        user=actor,
-        content_type=ContentType.objects.get_for_model(Release) if release else None,
-        object_id=release.pk if release else None,
-        object_repr=f"{engine.release}: {engine.name}"[:200],
-        action_flag=CHANGE,
-        change_message=gettext(done) % {"name": engine.name},
-    )
+def _note(actor: User, action: AuditAction, engine: EngineProcess) -> None:
+    """In the admin's log, on its release where that is still there, and in the audit log."""
+    with writing():
+        release = Release.objects.filter(name=engine.release).first()
+        LogEntry.objects.create(
+            user=actor,
+            content_type=ContentType.objects.get_for_model(Release) if release else None,
+            object_id=release.pk if release else None,
+            object_repr=f"{engine.release}: {engine.name}"[:200],
+            action_flag=CHANGE,
+            change_message=gettext(DONE[action]) % {"name": engine.name},
+        )
+        record(
+            action,
+            actor=actor,
+            now=timezone.now(),
+            tenant_id=None,
+            target=Target("replica", engine.name),
+            after={"release": engine.release},
+        )
+
+
+def _note_refusal(actor: User, action: AuditAction, name: str, reason: str) -> None:
+    with writing():
+        record(
+            action,
+            actor=actor,
+            now=timezone.now(),
+            tenant_id=None,
+            target=Target("replica", name),
+            reason=reason,
+            outcome=AuditOutcome.REFUSED,
+        )

@@ -1,0 +1,55 @@
+"""People's accounts, as operators keep them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils.translation import gettext_noop
+
+from kernel.errors import Conflict
+from tenants import scope
+from tenants.audit_actions import AuditAction
+from tenants.models import Membership, Role, Tenant
+from tenants.principal import Actor
+from tenants.services.audit import record
+from tenants.services.rows import Listed, delete_row
+
+LISTED = Listed(
+    AuditAction.PERSON_CREATE,
+    AuditAction.PERSON_CHANGE,
+    AuditAction.PERSON_DELETE,
+    ("username", "is_active", "is_staff", "is_superuser"),
+)
+
+
+def delete_account(*, user: User, actor: Actor, now: datetime) -> None:
+    """Delete a person with their memberships and conversations.
+
+    Raises Conflict `last_owner` while a tenant would be left without one. Switching an account off
+    is never refused: that may not wait.
+    """
+    with transaction.atomic(), scope.whole_platform():
+        owned = set(_owned_by(user))
+        # As `people` does before an owner goes: two at once would leave none.
+        list(Tenant.objects.select_for_update(no_key=True).filter(pk__in=owned).order_by("pk"))
+        shared = Membership.objects.filter(
+            tenant_id__in=owned, role=Role.OWNER, user__is_active=True
+        ).exclude(user=user)
+        if owned - set(shared.values_list("tenant_id", flat=True)):
+            raise Conflict(
+                gettext_noop("A tenant needs an owner: make somebody else one first."),
+                code="last_owner",
+            )
+        delete_row(user, listed=LISTED, actor=actor, now=now)
+
+
+def _owned_by(user: User) -> list[str]:
+    owners = Membership.objects.filter(user=user, role=Role.OWNER)
+    return list(owners.values_list("tenant_id", flat=True))
+
+
+def password_was_set(*, user: User, actor: Actor, now: datetime) -> None:
+    """Tell the log. Called in the transaction that set it."""
+    record(AuditAction.PERSON_PASSWORD, actor=actor, now=now, tenant_id=None, target=user)
