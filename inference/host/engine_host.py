@@ -192,23 +192,16 @@ class EngineHost:
                     await self._draining.wait()
 
     async def _renew(self) -> None:
-        load, tally, kv = self._engine.load(), self._runner.tally, self._kv.last
+        tally, kv = self._runner.tally, self._kv.last
         tally.publish()
         lapsed = await self._presence.renew(
             state="draining" if self._draining.is_set() else "ready",
-            running=max(0, load.running - self._runner.held_in_engine - self._runner.yielded),
-            held=self._runner.held + self._runner.yielded,
-            waiting=load.waiting,
             output_tokens=self._warm_up_tokens + tally.output_tokens,
-            batch_tokens=self._runner.batch_tokens,
-            longest_prompt=self._runner.longest_prompt,
-            holds=tally.holds,
-            yields=tally.yields,
-            restores=tally.restores,
-            takeovers=tally.takeovers,
             kv_used_blocks=kv.used_blocks if kv else 0,
             kv_total_blocks=kv.total_blocks if kv else 0,
+            **self._runner.census.told(self._engine.load()),
             **self._runner.latency.told(),
+            **tally.told(),
         )
         if lapsed:
             self._runner.drop(await self._presence.taken_over(self._runner.turns()))

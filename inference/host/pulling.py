@@ -78,7 +78,7 @@ class Pulling:
         """Wait for room; None when nothing is to be taken any more."""
         while not leaving.is_set():
             # Asked once: it may have changed when it is asked again, and none means to leave.
-            if self._presence.is_heard and (found := room(self._engine, self._runner)):
+            if self._presence.is_heard and (found := room(self._engine, self._runner.census)):
                 return found
             # Room comes from the engine, which tells nobody.
             await asyncio.sleep(FULL_PAUSE_S)
@@ -109,7 +109,7 @@ class Pulling:
             room=room.count - nth if room.is_for_all else 0,
             classes=room.classes,
             kept=room.kept,
-            tenants=self._runner.at_their_share() if room.kept else (),
+            tenants=self._runner.census.at_their_share() if room.kept else (),
             prefixes_kept=self._prefixes_kept(),
         )
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import Counter, deque
+from collections import deque
 from collections.abc import AsyncGenerator, Iterable
 
 import msgspec
 from django.conf import settings
 
 from inference.engine.protocol import Delta, Engine, EngineDead, EngineError, GrammarFailed
+from inference.host.census import Census
 from inference.host.credit import Credit
 from inference.host.holding import beyond_limits
 from inference.host.latency import Latency
@@ -34,7 +35,6 @@ from inference.messages import (
 )
 from inference.services import takeover
 from kernel.clock import Clock
-from tenants.priority import PriorityClass
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +63,7 @@ class Runner:
         self.latency = Latency(clock, self.runs)
         self._credit = Credit(engine, clock, self.tally)
         self._yielding = Yielding(engine, self.tally)
+        self.census = Census(self.runs, self.latency, self._yielding)
         self._tasks: dict[str, tuple[Run, asyncio.Task[None]]] = {}
         # A cancel may overtake the reply that hands the request over.
         self._cancelled_early: deque[str] = deque(maxlen=1000)
@@ -72,59 +73,13 @@ class Runner:
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def up_to(self, rank: int) -> int:
-        """How many are of this class or above it."""
-        return sum(run.rank <= rank for run, _ in self._tasks.values())
-
-    def decoding_up_to(self, rank: int) -> int:
-        """Of these, how many share the engine's steps or are about to."""
-        aside = self._yielding.now
-        return sum(
-            run.rank <= rank and run.shares_steps and run.id not in aside
-            for run, _ in self._tasks.values()
-        )
-
-    def at_their_share(self) -> set[str]:
-        """The tenants that have as many slots as if one more shared them with all that run here."""
-        running = Counter(run.request.tenant_id for run, _ in self._tasks.values())
-        share = self.latency.limit() / (len(running) + 1)
-        return {tenant for tenant, count in running.items() if count >= share}
-
-    def limits(self) -> dict[PriorityClass, int]:
-        """By class, how many may share the engine's steps when one of it joins."""
-        return self.latency.limits()
-
-    @property
-    def in_engine(self) -> int:
-        """How many wait for the engine's next token."""
-        return sum(run.waits_for_engine for run, _ in self._tasks.values())
-
-    @property
-    def held(self) -> int:
-        """How many wait for their reader."""
-        return sum(run.flow.held for run, _ in self._tasks.values())
-
     def runs(self) -> list[Run]:
         return [run for run, _ in self._tasks.values()]
 
     @property
-    def batch_tokens(self) -> int:
-        """Prompts and answers so far of all that it runs."""
-        return sum(run.prompt_tokens + run.tail.seq for run, _ in self._tasks.values())
-
-    @property
-    def longest_prompt(self) -> int:
-        return max((run.prompt_tokens for run, _ in self._tasks.values()), default=0)
-
-    @property
-    def held_in_engine(self) -> int:
-        """How many of these the engine has, and counts as running."""
-        return sum(run.is_held_in_engine for run, _ in self._tasks.values())
-
-    @property
-    def yielded(self) -> int:
-        """How many have given their slots to higher classes, as of the last look."""
-        return sum(name in self._tasks for name in self._yielding.now)
+    def in_engine(self) -> int:
+        """How many wait for the engine's next token."""
+        return self.census.in_engine
 
     def __contains__(self, generation_id: str) -> bool:
         return generation_id in self._tasks

@@ -33,6 +33,15 @@ class Tally:
         self.restores = 0
         self.takeovers = 0
 
+    def told(self) -> dict[str, int]:
+        """What the replica's record says of it, all since its start."""
+        return {
+            "holds": self.holds,
+            "yields": self.yields,
+            "restores": self.restores,
+            "takeovers": self.takeovers,
+        }
+
     def started(self, request: QueuedRequest, *, now_s: float) -> None:
         """now_s: Unix seconds. One that has run before hasn't waited since its admission."""
         if request.turn:

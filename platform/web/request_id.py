@@ -12,6 +12,7 @@ from django.utils.decorators import async_only_middleware
 
 from kernel import origin
 from kernel.ids import new_id
+from web.client_address import client_address
 
 HEADER = "X-Request-Id"
 WELL_FORMED = re.compile(r"[A-Za-z0-9._-]{8,64}")
@@ -25,7 +26,8 @@ def RequestIdMiddleware(get_response: Handler) -> Handler:  # noqa: N802 - as Dj
         given = request.headers.get(HEADER, "")
         request_id = given if WELL_FORMED.fullmatch(given) else new_id("req")
         request.META["NEHIR_REQUEST_ID"] = request_id
-        ip = request.META.get("REMOTE_ADDR") or ""
+        address = client_address(request)
+        ip = "" if address is None else str(address)
         with origin.entered(origin.Origin(request_id=request_id, ip=ip)):
             response = await get_response(request)
         response.headers[HEADER] = request_id

@@ -194,9 +194,9 @@ async def test_however_mixed_they_come_none_is_one_too_many(
     async with hosting(engine, redis, StoppedClock()) as host:
         limits: dict[PriorityClass, int] = {"interactive": 2, "standard": 0, "batch": 9}
         monkeypatch.setattr(host._runner.latency, "limits", lambda: limits)
-        assert room(engine, host._runner) == Room(2, ("interactive", "batch"))
+        assert room(engine, host._runner.census) == Room(2, ("interactive", "batch"))
         limits.clear()
-        assert room(engine, host._runner) is None
+        assert room(engine, host._runner.census) is None
 
 
 async def test_a_database_that_is_away_changes_no_objective(
@@ -295,7 +295,7 @@ async def test_it_finds_how_many_may_run(redis: Client, records: Records) -> Non
         seen: list[int] = [int(eyes.told()["limit"])]
 
         def full() -> bool:
-            return room(engine, host._runner) is None
+            return room(engine, host._runner.census) is None
 
         def settled() -> bool:
             if seen[-1] != eyes.told()["limit"]:
@@ -325,7 +325,7 @@ async def test_time_in_which_it_was_held_is_no_time_between_tokens(
         eyes, runner = host._runner.latency.concurrency, host._runner
         eyes.delivered = lambda gap_s, *, now: gaps.append(gap_s)  # type: ignore[method-assign]
         for read in (0, 60, 120):
-            held = lambda: runner.held == 1  # noqa: E731
+            held = lambda: runner.census.held == 1  # noqa: E731
             await hours_pass(hours, held, ready=lambda: True)
             hours.seconds += 50
             message = Reading(asked.generation_id, "web", read, 60)

@@ -6,8 +6,10 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
+from pytest_django.fixtures import Settings
 
 from kernel import origin
+from kernel.networks import as_network
 from tests.tenants.recorded import new_records, recorded
 from tests.tenants.worlds import World, joined
 
@@ -45,6 +47,16 @@ def test_signing_in_and_out(address: str, somebody: User, acme: World) -> None:
         assert row.session == origin.digest_of(key)
     assert found[0].after == {"by": "ModelBackend"}
     assert str(key) not in str([vars(row) for row in found])
+
+
+def test_behind_a_trusted_proxy_the_address_is_the_clients(
+    somebody: User, settings: Settings
+) -> None:
+    settings.TRUSTED_PROXIES = (as_network("192.0.2.0/24"),)
+    with new_records() as found:
+        client = Client(REMOTE_ADDR="192.0.2.7", HTTP_X_FORWARDED_FOR="203.0.113.9, 198.51.100.4")
+        client.post(LOGINS[0], {"username": somebody.username, "password": PASSWORD})
+    assert [row.ip for row in found] == ["198.51.100.4"]
 
 
 @pytest.mark.parametrize("address", LOGINS)
