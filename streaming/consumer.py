@@ -16,19 +16,16 @@ from typing import Any
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.contrib.auth.models import AnonymousUser
-from django.db import Error as DatabaseUnusable
 
-from inference.messages import Finished
 from inference.pipeline.admission import Admitted
-from inference.services import catalog, generations
+from inference.services import generations
 from inference.services.catalog import ModelState
 from inference.token_log import BEGINNING, Position
 from kernel.clock import SystemClock
 from kernel.database import database
 from kernel.errors import BadRequest, PlatformError, Unavailable
-from kernel.redis import OUTAGE
-from streaming import answer, events
-from streaming.answer import Answer, Frame, Stopwatch
+from streaming import answer, events, model_states
+from streaming.answer import Answer, Stopwatch
 from streaming.connections import Slot, connections
 from streaming.draining import Drain, Restarting
 from streaming.events import Ack, Message, Ping, Resume, Send, Stop
@@ -218,7 +215,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     async def _watch_models(self) -> None:
         known: list[ModelState] | None = None
         while True:
-            models = await _model_states(known)
+            models = await model_states.now_or(known)
             if self._drain.has_begun and not self._asked:
                 await self._close(RESTARTING)
                 return
@@ -312,31 +309,10 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                 watch.saw(frame)
                 if stopwatch:
                     stopwatch.saw(frame)
-                await self._emit_frame(generation_id, frame)
+                for event in events.of_frame(generation_id, frame):
+                    await self._emit(event)
             elif queued := await watch.changed():
                 await self._emit(events.queued(generation_id, queued))
-
-    async def _emit_frame(self, generation_id: str, frame: Frame) -> None:
-        if frame.missed:
-            await self._emit(events.gap(generation_id, frame.missed))
-        if frame.text:
-            await self._emit(events.tokens(generation_id, frame.seq, frame.text))
-        if frame.interrupted:
-            await self._emit(events.interrupted(generation_id, frame.interrupted))
-        if isinstance(frame.final, Finished):
-            await self._emit(events.finished(generation_id, frame.final))
-
-
-async def _model_states(known: list[ModelState] | None) -> list[ModelState] | None:
-    """What is known already where they can't be asked for: the socket outlives that."""
-    try:
-        try:
-            return await catalog.model_states()
-        except OUTAGE:
-            return await catalog.all_down()
-    except DatabaseUnusable as error:
-        log.warning("The models' states are not known: %s", error)
-        return known
 
 
 def _with_mark(admitted: Admitted, high_water_tokens: int | None) -> Admitted:

@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from inference.messages import Finished, SuspendReason
 from inference.services.catalog import ModelState
 from kernel.errors import BadRequest, PlatformError
+from streaming.answer import Frame
 from streaming.waiting import Queued
 
 PROTOCOL = 1
@@ -186,3 +187,17 @@ def failed(
         "conversation": conversation,
         "error": {"code": error.code, "message": error.message, "retryable": error.retryable},
     }
+
+
+def of_frame(generation: str, frame: Frame) -> list[Event]:
+    """What a frame of an answer says, in this order."""
+    told = []
+    if frame.missed:
+        told.append(gap(generation, frame.missed))
+    if frame.text:
+        told.append(tokens(generation, frame.seq, frame.text))
+    if frame.interrupted:
+        told.append(interrupted(generation, frame.interrupted))
+    if isinstance(frame.final, Finished):
+        told.append(finished(generation, frame.final))
+    return told
