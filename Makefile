@@ -3,7 +3,7 @@ PYTHON ?= python3
 BOOTSTRAP = $(PYTHON) deploy/bootstrap.py
 VENV = .venv/bin/python
 # Tests wait more than they work, so two run at a time.
-PYTEST = $(VENV) -m pytest -n 2 --dist loadgroup
+PYTEST = $(VENV) -m pytest -n 2
 
 # What production asks for, made up for the length of a check.
 PRODUCTION = NEHIR_ENV=production DATABASE_URL=postgres://nehir@localhost/nehir REDIS_URL=redis://localhost \

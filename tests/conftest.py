@@ -19,10 +19,8 @@ from tests.ground.stack import Stack
 from tests.ground.stores import Stores
 from tests.ground.valkey import Valkey
 
-pytest_plugins = ["tests.ground.installs", "tests.ground.flushing"]
+pytest_plugins = ["tests.ground.installs", "tests.ground.flushing", "tests.ground.sharing_out"]
 
-# One worker loads the real model, and one drives the browser: neither is had twice.
-ALONE = {"model_folder": "model", "chromium": "browser"}
 # Whatever touches the database runs on SQLite and, selected by this mark, on PostgreSQL.
 DATABASE_FIXTURES = {"db", "transactional_db", "stores", "stack", "own_stack"}
 
@@ -33,10 +31,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         used = set(getattr(item, "fixturenames", ()))
         if used & DATABASE_FIXTURES or item.get_closest_marker("django_db"):
             item.add_marker(pytest.mark.database)
-        for fixture, group in ALONE.items():
-            if fixture in used:
-                item.add_marker(pytest.mark.xdist_group(group))
-                break
 
 
 @pytest.fixture(scope="session", autouse=True)
