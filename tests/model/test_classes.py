@@ -127,15 +127,17 @@ async def test_of_two_lower_classes_the_lowest_gives_way(
 async def test_a_higher_class_takes_the_blocks_of_a_lower_one(
     small_engine: Engine, undisturbed: dict[int, list[int]]
 ) -> None:
-    """A slot is free, but three requests have all twelve blocks."""
+    """A slot is free, but three requests have nine of twelve blocks, and its prompt needs five."""
     batch = await full_batch(small_engine, 100, size=3)
-    await batch[2].reach(85)
+    await batch[2].reach(55)
+    before = await small_engine.yielded()
     long = "Tell me what this says. " + "Rain falls on the hills and runs to the river. " * 12
     asked = request("higher-long", long, max_tokens=5, **GREEDY)
     alone = msgspec.structs.replace(asked, generation_id="alone")
     higher = started(small_engine, asked)
     await higher.reach(1)
     assert not any(each.task.done() for each in batch)
+    assert (await small_engine.yielded()).times > before.times
     await done(higher, *batch)
     check(undisturbed, *batch)
     assert higher.token_ids == (await whole(small_engine, alone)).token_ids
