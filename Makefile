@@ -2,8 +2,9 @@
 PYTHON ?= python3
 BOOTSTRAP = $(PYTHON) deploy/bootstrap.py
 VENV = .venv/bin/python
-# Tests wait more than they work, so two run at a time.
-PYTEST = $(VENV) -m pytest -n 2
+PYTEST = $(VENV) -m pytest
+# Most tests wait more than they work, so two run at a time; a real model or browser is had once, and needs the machine.
+ALONE = model or browser
 
 # What production asks for, made up for the length of a check.
 PRODUCTION = NEHIR_ENV=production DATABASE_URL=postgres://nehir@localhost/nehir REDIS_URL=redis://localhost \
@@ -27,10 +28,12 @@ run:
 
 test:
 	@$(BOOTSTRAP) install test
-	@echo "On SQLite, with the real model and a real browser:"
-	@$(PYTEST) $(ARGS)
+	@echo "On SQLite:"
+	@$(PYTEST) -n 2 --dist loadfile -m "not ($(ALONE))" $(ARGS)
+	@echo "With the real model and a real browser:"
+	@$(PYTEST) -m "$(ALONE)" $(ARGS)
 	@echo "On PostgreSQL, all that touches the database:"
-	@NEHIR_TEST_DATABASE=postgres $(PYTEST) -m "database and not model and not browser" $(ARGS)
+	@NEHIR_TEST_DATABASE=postgres $(PYTEST) -n 2 --dist loadfile -m "database and not ($(ALONE))" $(ARGS)
 
 check:
 	@$(BOOTSTRAP) install check

@@ -19,7 +19,7 @@ from tests.ground.stack import Stack
 from tests.ground.stores import Stores
 from tests.ground.valkey import Valkey
 
-pytest_plugins = ["tests.ground.installs", "tests.ground.flushing", "tests.ground.sharing_out"]
+pytest_plugins = ["tests.ground.installs", "tests.ground.flushing"]
 
 # Whatever touches the database runs on SQLite and, selected by this mark, on PostgreSQL.
 DATABASE_FIXTURES = {"db", "transactional_db", "stores", "stack", "own_stack"}
@@ -31,6 +31,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         used = set(getattr(item, "fixturenames", ()))
         if used & DATABASE_FIXTURES or item.get_closest_marker("django_db"):
             item.add_marker(pytest.mark.database)
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """`make test` asks in several rounds, and ARGS may name tests of some of them alone."""
+    config = session.config
+    named = config.args_source != config.ArgsSource.TESTPATHS or config.option.keyword
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and named:
+        session.exitstatus = pytest.ExitCode.OK
 
 
 @pytest.fixture(scope="session", autouse=True)
