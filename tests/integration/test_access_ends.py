@@ -116,6 +116,8 @@ async def test_a_whole_answer_ends_with_its_key(stack: Stack) -> None:
     headers = {"Authorization": f"Bearer {stack.globex.key}"}
     with client_of(stack, stack.globex) as waiting:
         await asyncio.to_thread(let_in, waiting)
+    # What tests before have left behind is on its way out.
+    await asyncio.to_thread(stack.wait_until_idle)
     async with httpx.AsyncClient(base_url=stack.url, headers=headers, timeout=60) as client:
         asked = asyncio.create_task(client.post(CHAT, json=asking(**LONG)))
         await asyncio.to_thread(wait_until, lambda: stack.running() == 1, what="it runs")
