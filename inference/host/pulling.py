@@ -56,11 +56,12 @@ class Pulling:
         adopt_at, at_once = 0.0, 1
         while found := await self._room(leaving):
             with outage_logged("pulling"):
+                at_once = min(at_once, found.count)
+                taken, wait_s = await self._claim(at_once, found)
+                # Behind the claim: what has just arrived doesn't wait for it.
                 if (now := asyncio.get_running_loop().time()) >= adopt_at:
                     adopt_at = now + BLOCK_S
                     await self._adopt()
-                at_once = min(at_once, found.count)
-                taken, wait_s = await self._claim(at_once, found)
                 if taken == at_once:
                     at_once = min(2 * at_once, settings.ENGINE_QUEUE_DEPTH)
                     # Let the engine see them, so that its load counts for the next.

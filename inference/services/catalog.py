@@ -12,10 +12,14 @@ from inference.messages import Detached
 from inference.models import Route
 from kernel.database import database
 from kernel.errors import ModelNotFound
+from kernel.loops import one_per_loop
 from kernel.redis import client
+from kernel.rounds import Rounds
 
 # How long a changed route may take to reach this process.
 FRESH_S = 1.0
+# How long after they were last asked for routes are kept fresh.
+IN_USE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +52,40 @@ class _Catalog:
 
     def __init__(self) -> None:
         self._targets: dict[str, Target] = {}
-        self._read_at = float("-inf")
+        self._read_at = self._used_at = float("-inf")
 
     async def targets(self) -> dict[str, Target]:
-        if time.monotonic() - self._read_at > FRESH_S:
-            self._targets = await database(_read_targets)
-            self._read_at = time.monotonic()
+        self._used_at = time.monotonic()
+        if self._used_at - self._read_at > FRESH_S:
+            await self._read()
         return self._targets
+
+    async def round(self) -> bool:
+        """Read them before anybody has to wait for it; whether anybody still asks."""
+        await self._read()
+        return time.monotonic() - self._used_at < IN_USE_S
+
+    async def _read(self) -> None:
+        self._targets = await database(_read_targets)
+        self._read_at = time.monotonic()
 
     def forget(self) -> None:
         self._read_at = float("-inf")
 
 
 _catalog = _Catalog()
+
+
+@one_per_loop
+def _rounds() -> Rounds:
+    return Rounds("catalog", _catalog.round, lambda: FRESH_S / 2)
+
+
+def keep_fresh() -> None:
+    """Have the routes read in the background from now on, for as long as they are asked for, so
+    that no request waits for that.
+    """
+    _rounds().keep_running()
 
 
 def _read_targets() -> dict[str, Target]:

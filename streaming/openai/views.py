@@ -44,6 +44,7 @@ async def model(request: HttpRequest, name: str) -> HttpResponseBase:
 @api_view("POST")
 async def chat_completions(request: HttpRequest) -> HttpResponseBase:
     access = await authenticate(request, scope="chat")
+    catalog.keep_fresh()
     asked = requests.parse(request.body)
     admission = _admission(asked, access.principal, _identity(request))
     drain = Drain.of(request)
