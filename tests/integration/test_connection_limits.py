@@ -140,11 +140,12 @@ async def test_who_waits_at_a_process_that_leaves_is_told_so_at_once(own_stack: 
     with open_stream(stack) as first, open_stream(stack, url=url) as waiting:
         first.words(1)
         assert next(waiting.lines) == ": connection queued position=1"
-        async with chatting(stack) as second, chatting(stack, url=url) as late:
+        async with chatting(stack) as second:
             assert (await second.next())["type"] == "hello"
-            assert (await late.next())["type"] == "connection_queued"
-            leaving.send_signal(signal.SIGTERM)
-            assert await late.close_code() == 1012
+            async with chatting(stack, url=url) as late:
+                assert (await late.next())["type"] == "connection_queued"
+                leaving.send_signal(signal.SIGTERM)
+                assert await late.close_code() == 1012
         (event,) = waiting.events()
         assert event["error"]["code"] == "server_restarting"
         wait_until(lambda: leaving.returncode is not None, what="the process has left")

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tests.model.scheduling import Steps, token
 
-pytestmark = pytest.mark.timeout(600)
+# Without weights, and yet among these: vLLM changes the environment of whoever imports it.
+pytestmark = [pytest.mark.model, pytest.mark.timeout(600)]
 
 INTERACTIVE, STANDARD, BATCH = 0, 1, 2
 SLOTS, BLOCKS = 3, 10
