@@ -30,8 +30,13 @@ def second(stack: Stack) -> Iterator[str]:
 
 
 def let_in(client: httpx.Client) -> None:
-    """Until what an earlier test gave back is known."""
-    wait_until(lambda: client.get("/v1/models").status_code == 200, what="the key is good")
+    """Until what an earlier test gave back is known: the key, and the model."""
+
+    def is_known() -> bool:
+        reply = client.get("/v1/models").json()
+        return LONG["model"] in [each["id"] for each in reply.get("data", [])]
+
+    wait_until(is_known, what="the key is good")
 
 
 def id_of(key: str) -> str:
