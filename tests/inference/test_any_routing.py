@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 from pytest_django.fixtures import Settings
@@ -18,6 +17,7 @@ from inference import redis_keys
 from inference.claiming import Claimed, Left
 from inference.messages import QueuedRequest
 from kernel.redis import client
+from tests.ground.thorough import thorough
 from tests.inference.prefix_hosts import RELEASE, Hosts, longest_us
 
 NAMES = ("inc_a", "inc_b", "inc_c")
@@ -144,15 +144,4 @@ def test_any_order_of_events_is_routed_in_turn_and_in_time(settings: Settings) -
     settings.PREFIX_BLOCK_TOKENS = 2
     settings.PREFIX_WAIT_MS = 50
     settings.PREFIX_SLACK = 3
-    run_state_machine_as_test(Routing, settings=_thorough())
-
-
-def _thorough() -> settings:
-    return settings(
-        max_examples=80,
-        stateful_step_count=40,
-        deadline=None,
-        phases=(Phase.explicit, Phase.reuse, Phase.generate),
-        report_multiple_bugs=False,
-        suppress_health_check=list(HealthCheck),
-    )
+    run_state_machine_as_test(Routing, settings=thorough())

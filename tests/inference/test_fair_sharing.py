@@ -11,7 +11,6 @@ from itertools import combinations
 from typing import Any
 
 from django.conf import settings as django_settings
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -25,6 +24,7 @@ from pytest_django.fixtures import Settings
 from inference import queue, redis_keys
 from kernel.redis import client
 from tenants.priority import CLASSES
+from tests.ground.thorough import thorough
 from tests.inference.crowd import MOST_OUTPUT, MOST_PROMPT, POOL, RELEASE, WEIGHTS, Crowd, Job
 
 HOSTS = ("inc_a", "inc_b")
@@ -195,15 +195,4 @@ class Sharing(RuleBasedStateMachine):
 
 def test_any_order_of_events_is_shared_fairly(settings: Settings) -> None:
     settings.QUEUE_TIMEOUT_S = 86_400
-    run_state_machine_as_test(Sharing, settings=_thorough())
-
-
-def _thorough() -> settings:
-    return settings(
-        max_examples=80,
-        stateful_step_count=40,
-        deadline=None,
-        phases=(Phase.explicit, Phase.reuse, Phase.generate),
-        report_multiple_bugs=False,
-        suppress_health_check=list(HealthCheck),
-    )
+    run_state_machine_as_test(Sharing, settings=thorough())

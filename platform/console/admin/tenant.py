@@ -15,6 +15,17 @@ from tenants.models import Membership, Tenant
 from tenants.permissions import Action
 from tenants.services.rows import Listed
 
+# What operators set, and what the audit log tells of it.
+EDITED = (
+    "name",
+    "slug",
+    "is_active",
+    "high_water_tokens",
+    "weight",
+    "default_priority",
+    "highest_priority",
+)
+
 
 @admin.register(Tenant)
 class TenantPages(PlatformAdmin):
@@ -23,29 +34,12 @@ class TenantPages(PlatformAdmin):
         AuditAction.TENANT_CREATE,
         AuditAction.TENANT_CHANGE,
         AuditAction.TENANT_DELETE,
-        (
-            "name",
-            "slug",
-            "is_active",
-            "high_water_tokens",
-            "weight",
-            "default_priority",
-            "highest_priority",
-        ),
+        EDITED,
     )
     list_display = ("name", "slug", "is_active", "member_count", "created_at")
     list_filter = ("is_active",)
     search_fields = ("name", "slug")
-    fields = (
-        "name",
-        "slug",
-        "is_active",
-        "high_water_tokens",
-        "weight",
-        "default_priority",
-        "highest_priority",
-        "created_at",
-    )
+    fields = (*EDITED, "created_at")
     readonly_fields = ("created_at",)
     prepopulated_fields = {"slug": ("name",)}
 
