@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from allauth.account.authentication import get_authentication_records
 from django.contrib.auth.models import AnonymousUser, User
 from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
 from django.http import HttpRequest
@@ -33,8 +34,7 @@ def connect() -> None:
 
 
 def signed_in(sender: Any, request: HttpRequest, user: User, **_: Any) -> None:
-    backend = str(getattr(user, "backend", "")).rpartition(".")[2]
-    _write(AuditAction.SIGN_IN, request, user, after={"by": backend})
+    _write(AuditAction.SIGN_IN, request, user, after={"by": _ways(request, user)})
 
 
 def signed_out(sender: Any, request: HttpRequest, user: User | None, **_: Any) -> None:
@@ -75,6 +75,12 @@ def _write(
             target=user,
             after=after,
         )
+
+
+def _ways(request: HttpRequest, user: User) -> str:
+    """How they proved who they are, such as `password+mfa`; else the backend that vouches."""
+    ways = [str(each["method"]) for each in get_authentication_records(request, user)]
+    return "+".join(ways) or str(getattr(user, "backend", "")).rpartition(".")[2]
 
 
 def _only_tenant_of(user: User | None) -> str | None:

@@ -113,7 +113,11 @@ def kept(*names: str) -> list[str]:
     """What these locks pin now, but torch and triton: one has a CPU build, the other differs by
     system, which a constraint can't say."""
     lines = [line for name in names for line in (LOCK / name).read_text().splitlines()]
-    return [line for line in lines if not line.startswith("#") and not re.match(r"(torch|triton)==", line)]
+    return [
+        line
+        for line in lines
+        if not line.startswith("#") and not re.match(r"(torch|triton)==", line)
+    ]
 
 
 def write(name: str, pins: list[str]) -> None:

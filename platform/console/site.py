@@ -7,9 +7,17 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.contrib.admin import ModelAdmin
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import Model
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBase,
+    HttpResponseNotAllowed,
+    HttpResponseRedirect,
+)
 from django.urls import URLPattern, URLResolver, path, reverse
 from django.utils import timezone
 from django.utils.translation import gettext
@@ -72,6 +80,19 @@ class ConsoleSite(UnfoldAdminSite):  # type: ignore[misc] # unfold has no types
 
     def has_permission(self, request: HttpRequest) -> bool:
         return access_of(request) is not None
+
+    def login(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponseBase:
+        """There is one page to sign in on. Who is signed in and may not come in is told so: sent
+        there, they would be sent back.
+        """
+        wanted = request.GET.get("next", reverse("admin:index"))
+        if self.has_permission(request):
+            return HttpResponseRedirect(reverse("admin:index"))
+        if request.user.is_authenticated:
+            raise PermissionDenied
+        return redirect_to_login(wanted)
 
     def get_urls(self) -> list[URLPattern | URLResolver]:
         # /r/ tells which ids of which models exist; nothing here has a page of its own to lead to.
