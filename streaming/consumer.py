@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from channels.generic.websocket import AsyncWebsocketConsumer
+from django.contrib.auth import HASH_SESSION_KEY
 from django.contrib.auth.models import AnonymousUser
 
 from inference.pipeline.admission import Admitted
@@ -86,16 +87,18 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             return
         try:
             principal = await self._principal()
-        except PlatformError:
-            await self._close(NO_TENANT)
+        except PlatformError as error:
+            signed_out = isinstance(error, SignedOut)
+            await self._close(NOT_SIGNED_IN if signed_out else NO_TENANT)
             return
         try:
             self._slot = await connections().take("websocket", principal)
         except PlatformError as error:
             await self._refuse(error)
             return
-        session_key = self.scope["session"].session_key
-        self._access = open_sessions().access(session_key, principal)
+        session = self.scope["session"]
+        mark = str(session.get(HASH_SESSION_KEY, ""))
+        self._access = open_sessions().access(session.session_key, mark, principal)
         self._kept.enter_context(self._access.kept(self._access_ended))
         self._start(self._greet(self._slot))
 

@@ -1,5 +1,6 @@
 """The sessions that sockets of this web process go on by, looked at anew all the time: signing out,
-deactivation and the end of a membership reach a socket that says nothing.
+a revoked session, another password, deactivation, the end of a membership and a second factor that
+is called for reach a socket that says nothing.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ class OpenSessions:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._open: dict[Access, str] = {}
+        self._open: dict[Access, _Watched] = {}
         self._rounds = Rounds("open-sessions", self.round, lambda: settings.KEY_CACHE_S / 2)
 
-    def access(self, session_key: str, principal: Principal) -> Access:
-        return Access(principal, _Watched(self, session_key), where=lambda: None)
+    def access(self, session_key: str, password_mark: str, principal: Principal) -> Access:
+        """password_mark: as of `SignedIn`"""
+        return Access(principal, _Watched(self, session_key, password_mark), where=lambda: None)
 
-    def add(self, access: Access, session_key: str) -> None:
-        self._open[access] = session_key
+    def add(self, access: Access, watched: _Watched) -> None:
+        self._open[access] = watched
         self._rounds.keep_running()
 
     def discard(self, access: Access) -> None:
@@ -38,8 +40,10 @@ class OpenSessions:
     async def round(self) -> bool:
         """End what goes on by a session or membership that has ended. Whether any is left."""
         asked = {
-            access: SignedIn(session_key, access.principal.id, access.principal.tenant_id)
-            for access, session_key in self._open.items()
+            access: SignedIn(
+                by.session_key, by.password_mark, access.principal.id, access.principal.tenant_id
+            )
+            for access, by in self._open.items()
         }
         refused = await database(refusals, set(asked.values()), now=self._clock.now())
         for access, signed_in in asked.items():
@@ -53,9 +57,10 @@ class OpenSessions:
 class _Watched:
     sessions: OpenSessions
     session_key: str
+    password_mark: str
 
     def add(self, access: Access) -> None:
-        self.sessions.add(access, self.session_key)
+        self.sessions.add(access, self)
 
     def discard(self, access: Access) -> None:
         self.sessions.discard(access)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from django.contrib.auth.views import LogoutView
 from django.urls import path
 from django.views.generic import RedirectView
 
 from streaming.pages import chat, conversations
-from streaming.pages.sign_in import SignIn
 from streaming.pages.tenant import choose_tenant
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="chat"), name="home"),
-    path("login/", SignIn.as_view(), name="login"),
-    path("logout/", LogoutView.as_view(), name="logout"),
     path("tenant/", choose_tenant, name="choose_tenant"),
     path("chat/", chat.new_chat, name="chat"),
     path("chat/running/", chat.running, name="running_answers"),

@@ -8,6 +8,7 @@ class TenantsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from tenants import sign_in_records
+        from tenants import password_records, sign_in_records
 
         sign_in_records.connect()
+        password_records.connect()

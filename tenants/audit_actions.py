@@ -11,6 +11,12 @@ class AuditAction(TextChoices):
 
     SIGN_IN = "sign_in", _("sign in")
     SIGN_OUT = "sign_out", _("sign out")
+    SESSION_END = "session.end", _("end a person's sessions")
+    MFA_ADD = "mfa.add", _("add a second factor")
+    MFA_REMOVE = "mfa.remove", _("remove a second factor")
+    MFA_RESET = "mfa.reset", _("reset a person's second factors")
+    RECOVERY_CODES_RENEW = "recovery_codes.renew", _("make new recovery codes")
+    EMAIL_CHANGE = "email.change", _("change an email address")
     PERSON_CREATE = "person.create", _("create a person's account")
     PERSON_CHANGE = "person.change", _("change a person's account")
     PERSON_DELETE = "person.delete", _("delete a person's account")

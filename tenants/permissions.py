@@ -47,6 +47,7 @@ class Action(StrEnum):
     ROUTE_VIEW = "route.view"
     SERVICE_ACCOUNT_MANAGE = "service_account.manage"
     SERVICE_ACCOUNT_VIEW = "service_account.view"
+    SIGN_IN_POLICY_MANAGE = "sign_in_policy.manage"
     TENANT_MANAGE = "tenant.manage"
     TENANT_VIEW = "tenant.view"
 
@@ -80,6 +81,7 @@ route.view             |    x            x           x        x       .    |   .
 route.manage           |    x            x           .        .       .    |   .     .     .      .       .           .
 service_account.view   |    x            .           .        x       .    |   x     x     .      .       x           .
 service_account.manage |    x            .           .        .       .    |   x     x     .      .       .           .
+sign_in_policy.manage  |    x            .           .        .       .    |   x     x     .      .       .           .
 tenant.view            |    x            .           .        x       x    |   .     .     .      .       .           .
 tenant.manage          |    x            .           .        .       .    |   .     .     .      .       .           .
 """  # noqa: E501 - a table

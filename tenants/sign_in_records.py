@@ -9,8 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from allauth.account.authentication import get_authentication_records
+from allauth.core import ratelimit
+from allauth.usersessions.models import UserSession
 from django.contrib.auth.models import AnonymousUser, User
 from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
+from django.core.cache import cache
 from django.http import HttpRequest
 from django.utils.crypto import salted_hmac
 
@@ -20,10 +24,11 @@ from kernel.database import writing
 from tenants.audit_actions import AuditAction
 from tenants.models import AuditOutcome, Decision
 from tenants.services.audit import Target, record
-from tenants.services.standing import memberships_of
+from tenants.services.sessions import only_tenant_of
 
 CLOCK = SystemClock()
 NAME_DIGITS = 16
+TOLD_AGAIN_S = 300
 
 
 def connect() -> None:
@@ -33,8 +38,9 @@ def connect() -> None:
 
 
 def signed_in(sender: Any, request: HttpRequest, user: User, **_: Any) -> None:
-    backend = str(getattr(user, "backend", "")).rpartition(".")[2]
-    _write(AuditAction.SIGN_IN, request, user, after={"by": backend})
+    # Here and not by allauth alone, so that no session is missing from the list of them.
+    UserSession.objects.create_from_request(request, user=user)
+    _write(AuditAction.SIGN_IN, request, user, after={"by": _ways(request, user)})
 
 
 def signed_out(sender: Any, request: HttpRequest, user: User | None, **_: Any) -> None:
@@ -45,21 +51,48 @@ def signed_out(sender: Any, request: HttpRequest, user: User | None, **_: Any) -
 def refused(
     sender: Any, credentials: dict[str, Any], request: HttpRequest | None = None, **_: Any
 ) -> None:
-    """A name that nobody has is told by a keyed digest: it may be a password in the wrong field."""
+    """A name that nobody has is told by a keyed digest: it may be a password in the wrong field.
+
+    Who fails is limited by account and address before it comes to this; what many do together from
+    many addresses is told one by one up to a rate, and beyond it that there is more.
+    """
+    if request is not None and not ratelimit.consume(request, action="failure_recorded", key="all"):
+        _more_than_is_told()
+        return
     name = str(credentials.get("username", ""))
     user = User.objects.filter(username=name).first()
-    digest = salted_hmac("nehir.audit.username", name).hexdigest()[:NAME_DIGITS]
+    target = Target("user", str(user.pk) if user else "", digest=_digest_of(name))
+    _refuse("invalid_login", target, only_tenant_of(user))
+
+
+def throttled(request: HttpRequest, name: str) -> None:
+    """Further attempts are not even looked at. Told once in five minutes for a name."""
+    digest = _digest_of(name)
+    if cache.add(f"throttled:{digest}", 1, TOLD_AGAIN_S):
+        _refuse("too_many_attempts", Target("user", "", digest=digest), None)
+
+
+def _more_than_is_told() -> None:
+    if cache.add("failures-untold", 1, 60):
+        _refuse("many_failures_untold", Target("user", ""), None)
+
+
+def _refuse(reason: str, target: Target, tenant_id: str | None) -> None:
     with writing():
         record(
             AuditAction.SIGN_IN,
             actor=AnonymousUser(),
             now=CLOCK.now(),
-            tenant_id=_only_tenant_of(user),
-            target=Target("user", str(user.pk) if user else "", digest=digest),
+            tenant_id=tenant_id,
+            target=target,
             decision=Decision.DENIED,
-            reason="invalid_login",
+            reason=reason,
             outcome=AuditOutcome.REFUSED,
         )
+
+
+def _digest_of(name: str) -> str:
+    return salted_hmac("nehir.audit.username", name).hexdigest()[:NAME_DIGITS]
 
 
 def _write(
@@ -71,13 +104,13 @@ def _write(
             action,
             actor=user,
             now=CLOCK.now(),
-            tenant_id=_only_tenant_of(user),
+            tenant_id=only_tenant_of(user),
             target=user,
             after=after,
         )
 
 
-def _only_tenant_of(user: User | None) -> str | None:
-    # Asked for nobody as well, so that a name that is known takes no longer.
-    tenants = [each.tenant_id for each in memberships_of(user or User(pk=0))]
-    return tenants[0] if len(tenants) == 1 else None
+def _ways(request: HttpRequest, user: User) -> str:
+    """How they proved who they are, such as `password+mfa`; else the backend that vouches."""
+    ways = [str(each["method"]) for each in get_authentication_records(request, user)]
+    return "+".join(ways) or str(getattr(user, "backend", "")).rpartition(".")[2]

@@ -10,6 +10,7 @@ from typing import Protocol
 import pytest
 from django.conf import settings
 from django.db import connections
+from redis import Redis
 
 from kernel.redis import Client, client
 from tests import environment
@@ -47,6 +48,14 @@ def valkey() -> Iterator[Valkey]:
     server = Valkey(Path(settings.EMBEDDED_REDIS_SOCKET)).start()
     yield server
     server.stop()
+
+
+@pytest.fixture(autouse=True)
+def no_attempts_counted(valkey: Valkey) -> None:
+    """What one test's people tried is not the next one's."""
+    with Redis.from_url(settings.REDIS_URL) as opened:
+        if keys := opened.keys("nehir:cache:*"):
+            opened.delete(*keys)
 
 
 @pytest.fixture

@@ -34,6 +34,14 @@ def choice(name: str, allowed: tuple[str, ...], default: str) -> str:
     return str(value)
 
 
+def choices(name: str, allowed: tuple[str, ...]) -> tuple[str, ...]:
+    """Some of `allowed`, comma separated; none by default. Raises ImproperlyConfigured."""
+    values = tuple(env.list(name, default=[]))
+    if not set(values) <= set(allowed):
+        raise ImproperlyConfigured(f"{name} may name {', '.join(allowed)}, comma separated.")
+    return values
+
+
 def number(name: str, default: float, *, low: float, high: float) -> float:
     """A number within [low, high]. Raises ImproperlyConfigured naming variable and range."""
     try:

@@ -10,9 +10,11 @@ from urllib.parse import quote
 from django.templatetags.static import static
 from django.utils.translation import gettext_lazy as _
 
+from config import accounts
 from config.environment import (
     ENVIRONMENTS,
     choice,
+    choices,
     env,
     folder,
     networks,
@@ -92,6 +94,13 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
+    "allauth.usersessions",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
+    "allauth.socialaccount.providers.saml",
     "channels",
     "django_celery_beat",
     "django_prometheus",
@@ -116,6 +125,8 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "tenants.account.gate.AccountGateMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "console.scope.AdminScopeMiddleware",
     "django_prometheus.middleware.PrometheusAfterMiddleware",
@@ -155,6 +166,18 @@ WHITENOISE_AUTOREFRESH = False
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "chat"
 LOGOUT_REDIRECT_URL = "login"
+AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
+# Platform roles whose people must have a second factor; tenants say so of their own.
+MFA_REQUIRED_FOR = choices(
+    "NEHIR_MFA_REQUIRED_FOR", ("operator", "release_manager", "approver", "auditor", "billing")
+)
+globals().update(
+    accounts.allauth(
+        production=PRODUCTION,
+        tries_per_account=whole("NEHIR_SIGN_IN_TRIES_PER_ACCOUNT", 5, low=1, high=1_000),
+        tries_per_address=whole("NEHIR_SIGN_IN_TRIES_PER_ADDRESS", 20, low=1, high=100_000),
+    )
+)
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (
@@ -164,6 +187,11 @@ AUTH_PASSWORD_VALIDATORS = [
         "NumericPasswordValidator",
     )
 ]
+
+# -- Mail: to the console, or by an SMTP server such as smtp+tls://user:password@host:587
+globals().update(env.email_url("EMAIL_URL", default="consolemail://"))
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = env.str("NEHIR_MAIL_FROM", "nehir@localhost")
 
 # -- Languages
 LANGUAGE_CODE = "en"
@@ -204,6 +232,13 @@ else:
 EMBEDDED_REDIS_SOCKET = SOCKET_FOLDER / "valkey.sock"
 REDIS_IS_EMBEDDED = not env.str("REDIS_URL", "")
 REDIS_URL = env.str("REDIS_URL", "") or f"unix://{EMBEDDED_REDIS_SOCKET}"
+CACHES = {
+    "default": {
+        "BACKEND": "kernel.cache.OutageCache",
+        "LOCATION": REDIS_URL,
+        "KEY_PREFIX": "nehir:cache",
+    }
+}
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",

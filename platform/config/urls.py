@@ -9,5 +9,6 @@ urlpatterns = [
     path("", include("web.probes")),
     path("admin/", admin.site.urls),
     path("i18n/", include("django.conf.urls.i18n")),
+    path("", include("tenants.account.urls")),
     path("", include("streaming.urls")),
 ]

@@ -7,40 +7,56 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.contrib.admin import ModelAdmin
-from django.db import transaction
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import PermissionDenied
 from django.db.models import Model
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBase,
+    HttpResponseNotAllowed,
+    HttpResponseRedirect,
+)
 from django.urls import URLPattern, URLResolver, path, reverse
-from django.utils import timezone
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.sites import UnfoldAdminSite
 
+from console import sign_in_policy
 from console.pages import ConsoleAdmin
 from console.replicas import views
-from console.scope import Access, access_of, actor_of, choose_place
+from console.scope import Access, access_of, choose_place
 from tenants.models import Tenant
 from tenants.permissions import Action
-from tenants.services.accounts import password_was_set
 
 
-def _operations() -> dict[str, Any]:
-    address = reverse("admin:replicas")
+def _listed(heading: str, label: str, name: str, address: str) -> dict[str, Any]:
+    """A page of ours, listed as a model's is, under a heading of its own."""
     page = {
-        "name": gettext("Replicas"),
-        "object_name": "Replicas",
+        "name": name,
+        "object_name": name,
         "admin_url": address,
         "add_url": None,
         "perms": {"view": True},
         "view_only": True,
     }
     return {
-        "name": gettext("Operations"),
-        "app_label": "operations",
+        "name": heading,
+        "app_label": label,
         "app_url": address,
         "has_module_perms": True,
         "models": [page],
     }
+
+
+def _operations() -> dict[str, Any]:
+    address = reverse("admin:replicas")
+    return _listed(gettext("Operations"), "operations", gettext("Replicas"), address)
+
+
+def _security() -> dict[str, Any]:
+    address = reverse("admin:sign_in_policy")
+    return _listed(gettext("Security"), "security", gettext("Sign-in policy"), address)
 
 
 def _name(place: Tenant | None) -> str:
@@ -73,11 +89,25 @@ class ConsoleSite(UnfoldAdminSite):  # type: ignore[misc] # unfold has no types
     def has_permission(self, request: HttpRequest) -> bool:
         return access_of(request) is not None
 
+    def login(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponseBase:
+        """There is one page to sign in on. Who is signed in and may not come in is told so: sent
+        there, they would be sent back.
+        """
+        wanted = request.GET.get("next", reverse("admin:index"))
+        if self.has_permission(request):
+            return HttpResponseRedirect(reverse("admin:index"))
+        if request.user.is_authenticated:
+            raise PermissionDenied
+        return redirect_to_login(wanted)
+
     def get_urls(self) -> list[URLPattern | URLResolver]:
         # /r/ tells which ids of which models exist; nothing here has a page of its own to lead to.
         urls = [url for url in super().get_urls() if getattr(url, "name", "") != "view_on_site"]
         return [
             path("place/", self.admin_view(self._choose_place), name="choose_place"),
+            path("sign-in-policy/", self.admin_view(self._sign_in_policy), name="sign_in_policy"),
             path("replicas/", self.admin_view(self._replicas), name="replicas"),
             path("replicas/state/", views.state, name="replicas_state"),
             path("replicas/drain/", views.drain, name="replicas_drain"),
@@ -88,6 +118,9 @@ class ConsoleSite(UnfoldAdminSite):  # type: ignore[misc] # unfold has no types
     def _replicas(self, request: HttpRequest) -> HttpResponse:
         return views.page(request, context=self.each_context(request))
 
+    def _sign_in_policy(self, request: HttpRequest) -> HttpResponse:
+        return sign_in_policy.page(request, context=self.each_context(request))
+
     def _choose_place(self, request: HttpRequest) -> HttpResponse:
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
@@ -97,12 +130,7 @@ class ConsoleSite(UnfoldAdminSite):  # type: ignore[misc] # unfold has no types
     def password_change(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        with transaction.atomic():
-            response: HttpResponse = super().password_change(request, extra_context)
-            if request.method == "POST" and response.status_code == 302:
-                user = actor_of(request)
-                password_was_set(user=user, actor=user, now=timezone.now())
-        return response
+        return HttpResponseRedirect(reverse("account_change_password"))
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
         """For operators the replicas first, as if they were a model's page."""
@@ -110,6 +138,9 @@ class ConsoleSite(UnfoldAdminSite):  # type: ignore[misc] # unfold has no types
         access = access_of(request)
         if app_label is None and access is not None and access.may(Action.REPLICA_VIEW):
             found.insert(0, _operations())
+        tenant_in_sight = access.tenant if access is not None and app_label is None else None
+        if tenant_in_sight and access and access.may(Action.SIGN_IN_POLICY_MANAGE):
+            found.append(_security())
         return found
 
     def each_context(self, request: HttpRequest) -> dict[str, Any]:

@@ -56,6 +56,12 @@ class Tenant(models.Model):
         db_default=Priority.INTERACTIVE,
         help_text=_("That its people and keys may use. The chat is interactive if it may be."),
     )
+    requires_mfa = models.BooleanField(
+        _("second factor required"),
+        default=False,
+        db_default=False,
+        help_text=_("Its people set up a second factor before they do anything else."),
+    )
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
 
     class Meta:

@@ -14,7 +14,8 @@ from tenants.audit_actions import AuditAction
 from tenants.models import Membership, Role, Tenant
 from tenants.principal import Actor
 from tenants.services.audit import record
-from tenants.services.rows import Listed, delete_row
+from tenants.services.rows import Listed, delete_row, save_row
+from tenants.services.sessions import end_sessions
 
 LISTED = Listed(
     AuditAction.PERSON_CREATE,
@@ -50,6 +51,21 @@ def _owned_by(user: User) -> list[str]:
     return list(owners.values_list("tenant_id", flat=True))
 
 
-def password_was_set(*, user: User, actor: Actor, now: datetime) -> None:
-    """Tell the log. Called in the transaction that set it."""
+def save_account(*, user: User, actor: Actor, now: datetime) -> None:
+    """Create or change an account. Who is switched off is signed out everywhere, and, if ever
+    switched on again, signs in anew.
+    """
+    with transaction.atomic():
+        if user.pk is not None and not user.is_active:
+            end_sessions(user=user, actor=actor, now=now, reason="deactivated")
+        save_row(user, listed=LISTED, actor=actor, now=now)
+
+
+def password_was_set(
+    *, user: User, actor: Actor, now: datetime, but_key: str | None = None
+) -> None:
+    """Tell the log, and end the person's sessions, which the password before had opened, but for
+    the one that set it. Called in the transaction that set it.
+    """
+    end_sessions(user=user, actor=actor, now=now, reason="password_set", but_key=but_key)
     record(AuditAction.PERSON_PASSWORD, actor=actor, now=now, tenant_id=None, target=user)

@@ -31,7 +31,11 @@ def opens(user: User | None) -> bool:
     response = client.get(INDEX)
     if response.status_code == 302:
         assert response["Location"].startswith(reverse("admin:login"))
-        assert client.get(response["Location"]).status_code == 200
+        # To the sign-in page; or, for who is signed in, no further: both led on would never end.
+        led = client.get(response["Location"])
+        signed_in = user is not None and user.is_active
+        assert led.status_code == (403 if signed_in else 302)
+        assert signed_in or led["Location"] == f"/login/?next={INDEX}"
     return response.status_code == 200
 
 

@@ -145,11 +145,13 @@ def test_peoples_accounts_and_passwords(operator: Client, acme: World) -> None:
 def test_ones_own_password(acme: World) -> None:
     acme.admin.set_password("the old passphrase 1")
     acme.admin.save()
-    client, page = of(acme.admin), "/admin/password_change/"
-    new = {"new_password1": "the new passphrase 2", "new_password2": "the new passphrase 2"}
+    client = of(acme.admin)
+    page = client.get("/admin/password_change/")["Location"]
+    assert page == "/account/password/change/"
+    new = {"password1": "the new passphrase 2", "password2": "the new passphrase 2"}
     with new_records() as found:
-        client.post(page, new | {"old_password": "wrong"})
-        client.post(page, new | {"old_password": "the old passphrase 1"})
+        client.post(page, new | {"oldpassword": "wrong"})
+        client.post(page, new | {"oldpassword": "the old passphrase 1"})
     assert [(row.action, row.object_id) for row in found] == [
         ("person.password", str(acme.admin.pk))
     ]

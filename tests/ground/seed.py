@@ -72,6 +72,7 @@ def _tenant(slug: str) -> dict[str, object]:
 
 
 def _session(user: object, tenant_id: str) -> str:
+    from django.conf import settings
     from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
     from django.contrib.auth.models import User
     from django.contrib.sessions.backends.db import SessionStore
@@ -79,7 +80,7 @@ def _session(user: object, tenant_id: str) -> str:
     assert isinstance(user, User)
     session = SessionStore()
     session[SESSION_KEY] = str(user.pk)
-    session[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
+    session[BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[0]
     session[HASH_SESSION_KEY] = user.get_session_auth_hash()
     session["tenant_id"] = tenant_id
     session.create()

@@ -24,7 +24,12 @@ TENANT_ROLES = [*Role.values, SERVICE_ACCOUNT]
 
 RECORDS = {"checkpoint.view", "conversation.view", "generation.view", "replay_key.view"}
 VIEWS = RECORDS | {"audit.view", "key.view", "member.view", "service_account.view"}
-MANAGING = VIEWS | {"key.manage", "member.manage", "service_account.manage"}
+MANAGING = VIEWS | {
+    "key.manage",
+    "member.manage",
+    "service_account.manage",
+    "sign_in_policy.manage",
+}
 RELEASES = {"release.view", "route.view"}
 
 # Written down anew here: the table itself would only prove itself.

@@ -24,6 +24,7 @@ EDITED = (
     "weight",
     "default_priority",
     "highest_priority",
+    "requires_mfa",
 )
 
 

@@ -1,0 +1,1 @@
+"""Signing in and looking after one's own account, on django-allauth."""
