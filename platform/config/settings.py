@@ -245,6 +245,11 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 300.0,
         "options": {"expires": 300},
     },
+    "seal-generations": {
+        "task": "inference.tasks.seal_generations",
+        "schedule": 60.0,
+        "options": {"expires": 60},
+    },
 }
 
 # -- Engine host
