@@ -47,6 +47,8 @@ class Action(StrEnum):
     ROUTE_VIEW = "route.view"
     SERVICE_ACCOUNT_MANAGE = "service_account.manage"
     SERVICE_ACCOUNT_VIEW = "service_account.view"
+    SETTINGS_MANAGE = "settings.manage"
+    SETTINGS_VIEW = "settings.view"
     TENANT_MANAGE = "tenant.manage"
     TENANT_VIEW = "tenant.view"
 
@@ -80,6 +82,8 @@ route.view             |    x            x           x        x       .    |   .
 route.manage           |    x            x           .        .       .    |   .     .     .      .       .           .
 service_account.view   |    x            .           .        x       .    |   x     x     .      .       x           .
 service_account.manage |    x            .           .        .       .    |   x     x     .      .       .           .
+settings.view          |    x            .           .        x       .    |   x     x     .      .       x           .
+settings.manage        |    x            .           .        .       .    |   x     x     .      .       .           .
 tenant.view            |    x            .           .        x       x    |   .     .     .      .       .           .
 tenant.manage          |    x            .           .        .       .    |   .     .     .      .       .           .
 """  # noqa: E501 - a table
