@@ -8,7 +8,7 @@ ALONE = model or browser
 
 # What production asks for, made up for the length of a check.
 PRODUCTION = NEHIR_ENV=production DATABASE_URL=postgres://nehir@localhost/nehir REDIS_URL=redis://localhost \
-	NEHIR_ALLOWED_HOSTS=nehir.example NEHIR_ORIGINS=https://nehir.example
+	NEHIR_ALLOWED_HOSTS=nehir.example NEHIR_ORIGINS=https://nehir.example NEHIR_TRUSTED_PROXIES=192.0.2.1
 RANDOM_SECRET = $$($(VENV) -c 'import secrets; print(secrets.token_urlsafe(48))')
 
 .PHONY: help run test check format lock clean clean-all

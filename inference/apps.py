@@ -9,6 +9,9 @@ class InferenceConfig(AppConfig):
 
     def ready(self) -> None:
         from inference.health import engine_check
+        from inference.services import seals
+        from tenants.services import audit_check
         from web import health
 
         health.register("engine", engine_check)
+        audit_check.register(seals.breaks)

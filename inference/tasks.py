@@ -7,7 +7,7 @@ import logging
 
 from celery import shared_task
 
-from inference.services import maintenance, recovery
+from inference.services import maintenance, recovery, seals
 from kernel.clock import SystemClock
 from kernel.redis import connected
 
@@ -37,3 +37,9 @@ def clean_up_checkpoints() -> dict[str, int]:
 async def _clean_up() -> dict[str, int]:
     async with connected() as redis:
         return await maintenance.clean_up(redis, SystemClock())
+
+
+@shared_task
+def seal_generations() -> int:
+    """Put into the audit chain what was settled since the last round."""
+    return seals.seal_settled(now=SystemClock().now())

@@ -45,4 +45,5 @@ class AuditAction(TextChoices):
     REPLICA_DRAIN = "replica.drain", _("drain a replica")
     REPLICA_RESTART = "replica.restart", _("restart a replica")
     MAINTENANCE_RUN = "maintenance.run", _("run the clean-up by hand")
+    GENERATIONS_SEAL = "generations.seal", _("seal settled answers")
     AUDIT_EXPORT = "audit.export", _("export the audit log")

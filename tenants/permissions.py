@@ -48,6 +48,8 @@ class Action(StrEnum):
     SERVICE_ACCOUNT_MANAGE = "service_account.manage"
     SERVICE_ACCOUNT_VIEW = "service_account.view"
     SIGN_IN_POLICY_MANAGE = "sign_in_policy.manage"
+    SETTINGS_MANAGE = "settings.manage"
+    SETTINGS_VIEW = "settings.view"
     TENANT_MANAGE = "tenant.manage"
     TENANT_VIEW = "tenant.view"
 
@@ -82,6 +84,8 @@ route.manage           |    x            x           .        .       .    |   .
 service_account.view   |    x            .           .        x       .    |   x     x     .      .       x           .
 service_account.manage |    x            .           .        .       .    |   x     x     .      .       .           .
 sign_in_policy.manage  |    x            .           .        .       .    |   x     x     .      .       .           .
+settings.view          |    x            .           .        x       .    |   x     x     .      .       x           .
+settings.manage        |    x            .           .        .       .    |   x     x     .      .       .           .
 tenant.view            |    x            .           .        x       x    |   .     .     .      .       .           .
 tenant.manage          |    x            .           .        .       .    |   .     .     .      .       .           .
 """  # noqa: E501 - a table

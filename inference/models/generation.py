@@ -22,6 +22,7 @@ class Generation(ScopedModel):
     log holds.
 
     prompt_tokens: counted at admission; output_tokens: the log's own count, set when settled
+    seal: of which record in the audit log it is a part; null until then
     """
 
     id = models.CharField(
@@ -45,6 +46,10 @@ class Generation(ScopedModel):
     created_at = models.DateTimeField(_("created"))
     settled_at = models.DateTimeField(_("settled"), null=True, blank=True)
 
+    seal = models.CharField(  # noqa: DJ001 - added to large tables without writing their rows
+        _("seal"), max_length=MAX_LENGTH, null=True, editable=False
+    )
+
     class Meta:
         verbose_name = _("generation")
         verbose_name_plural = _("generations")
@@ -52,6 +57,16 @@ class Generation(ScopedModel):
             models.Index(fields=["tenant", "-created_at"], name="generation_by_tenant"),
             models.Index(
                 fields=["created_at"], name="generation_open", condition=models.Q(state="open")
+            ),
+            models.Index(
+                fields=["tenant"],
+                name="generation_unsealed",
+                condition=models.Q(seal__isnull=True, settled_at__isnull=False),
+            ),
+            models.Index(
+                fields=["seal"],
+                name="generation_by_seal",
+                condition=models.Q(seal__isnull=False),
             ),
         ]
         constraints = [

@@ -16,6 +16,7 @@ from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from django.conf import settings  # noqa: E402
 from django.urls import path  # noqa: E402
 
+from config import web_security  # noqa: E402
 from kernel import garbage  # noqa: E402
 from streaming.consumer import ChatConsumer  # noqa: E402
 from web import flow_metrics  # noqa: E402
@@ -23,6 +24,7 @@ from web.api_handler import ApiHandler  # noqa: E402
 from web.limits import BodyLimit  # noqa: E402
 from web.origin import ExactOrigin  # noqa: E402
 from web.probes import PATHS  # noqa: E402
+from web.secure_headers import SecureHeaders  # noqa: E402
 
 flow_metrics.export()
 
@@ -41,7 +43,9 @@ async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:
 
 application = ProtocolTypeRouter(
     {
-        "http": BodyLimit(http, max_bytes=settings.MAX_BODY_BYTES),
+        "http": SecureHeaders(
+            BodyLimit(http, max_bytes=settings.MAX_BODY_BYTES), headers=web_security.HEADERS
+        ),
         "websocket": ExactOrigin(
             AuthMiddlewareStack(URLRouter([path("ws/chat/", ChatConsumer.as_asgi())]))
         ),

@@ -8,9 +8,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from django.templatetags.static import static
+from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
-from config import accounts
+from config import accounts, web_security
 from config.environment import (
     ENVIRONMENTS,
     choice,
@@ -67,12 +68,21 @@ SECURE_HSTS_INCLUDE_SUBDOMAINS = PRODUCTION
 SECURE_HSTS_PRELOAD = PRODUCTION
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = PRODUCTION
 SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_NAME = web_security.cookie_name("sessionid", production=PRODUCTION)
+CSRF_COOKIE_NAME = web_security.cookie_name("csrftoken", production=PRODUCTION)
+# Nothing of ours reads it: forms carry the token.
+CSRF_COOKIE_HTTPONLY = True
 X_FRAME_OPTIONS = "DENY"
+CONTENT_SECURITY_POLICY = web_security.pages(production=PRODUCTION)
+CONTENT_POLICY_MORE = web_security.MORE
 # Proxies that are believed about whom they forward for (X-Forwarded-For).
 TRUSTED_PROXIES = networks("NEHIR_TRUSTED_PROXIES")
 # The API's own limit; Django's applies to forms.
 MAX_BODY_BYTES = whole("NEHIR_MAX_BODY_BYTES", 2_000_000, low=1_000, high=100_000_000)
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 1000
+DATA_UPLOAD_MAX_NUMBER_FILES = 4
 
 # -- The web server: how many share a socket, what a connection buffers for its reader
 WEB_PROCESSES = whole("NEHIR_WEB_PROCESSES", 1, low=1, high=64)
@@ -102,6 +112,7 @@ INSTALLED_APPS = [
     "allauth.socialaccount.providers.openid_connect",
     "allauth.socialaccount.providers.saml",
     "channels",
+    "csp",
     "django_celery_beat",
     "django_prometheus",
     "rest_framework",
@@ -119,6 +130,7 @@ MIDDLEWARE = [
     "web.request_id.RequestIdMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "web.content_policy.ContentPolicyMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -267,6 +279,11 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 300.0,
         "options": {"expires": 300},
     },
+    "seal-generations": {
+        "task": "inference.tasks.seal_generations",
+        "schedule": 60.0,
+        "options": {"expires": 60},
+    },
 }
 
 # -- Engine host
@@ -354,6 +371,7 @@ UNFOLD = {
         }
     ],
     "SHOW_LANGUAGES": True,
+    "STYLES": [lambda request: reverse("admin:colors")],
     # Shades of the accent in static/style/base.css.
     "COLORS": {
         "primary": {

@@ -14,6 +14,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
+from django.db import connection
 from django.db.models import ForeignKey, Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
@@ -22,6 +23,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
 
+from console import concurrent_edits
 from console.scope import Access, access_of, actor_of
 from kernel.errors import PlatformError
 from tenants import scope
@@ -48,6 +50,7 @@ class ConsoleAdmin(ModelAdmin):  # type: ignore[misc] # unfold has no types
     can_add = can_change = can_delete = False
     private_fields: tuple[str, ...] = ()
     listed = Listed(None, None, None)
+    change_form_before_template = "console/seen_values.html"
 
     def reaches(self, access: Access, obj: Any) -> bool:
         """Whether `obj`, where there is one, is among what this access has in sight."""
@@ -78,6 +81,38 @@ class ConsoleAdmin(ModelAdmin):  # type: ignore[misc] # unfold has no types
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return self.can_delete and self._may(request, self.manages, obj)
+
+    # -- Two at once
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> Any:
+        obj = super().get_object(request, object_id, from_field)
+        if obj is not None and request.method == "POST" and connection.in_atomic_block:
+            concurrent_edits.lock(obj)
+            obj = super().get_object(request, object_id, from_field)
+        if obj is not None:
+            # Now: a form writes what was entered into the row.
+            setattr(request, concurrent_edits.ATTRIBUTE, concurrent_edits.values_of(obj))
+        return obj
+
+    def get_form(
+        self, request: HttpRequest, obj: Model | None = None, change: bool = False, **kwargs: Any
+    ) -> Any:
+        form = super().get_form(request, obj, change=change, **kwargs)
+        values = getattr(request, concurrent_edits.ATTRIBUTE, None)
+        if obj is None or values is None or request.method != "POST":
+            return form
+        return type(form.__name__, (concurrent_edits.ChecksForChanges, form), {"values": values})
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        values = getattr(request, concurrent_edits.ATTRIBUTE, None)
+        if values is not None:
+            form = context["adminform"].form
+            context["seen_values"] = concurrent_edits.carried(values, form)
+            context["seen_values_name"] = concurrent_edits.FIELD
+        response: HttpResponse = super().render_change_form(request, context, *args, **kwargs)
+        return response
 
     # -- Whatever is written leaves a record.
 

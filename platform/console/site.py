@@ -18,6 +18,7 @@ from django.http import (
     HttpResponseRedirect,
 )
 from django.urls import URLPattern, URLResolver, path, reverse
+from django.utils.cache import patch_cache_control
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.sites import UnfoldAdminSite
@@ -28,6 +29,9 @@ from console.replicas import views
 from console.scope import Access, access_of, choose_place
 from tenants.models import Tenant
 from tenants.permissions import Action
+
+# How long a browser may keep the theme's colours.
+COLORS_S = 3600
 
 
 def _listed(heading: str, label: str, name: str, address: str) -> dict[str, Any]:
@@ -106,6 +110,7 @@ class ConsoleSite(UnfoldAdminSite):  # type: ignore[misc] # unfold has no types
         # /r/ tells which ids of which models exist; nothing here has a page of its own to lead to.
         urls = [url for url in super().get_urls() if getattr(url, "name", "") != "view_on_site"]
         return [
+            path("colors.css", self._colors, name="colors"),
             path("place/", self.admin_view(self._choose_place), name="choose_place"),
             path("sign-in-policy/", self.admin_view(self._sign_in_policy), name="sign_in_policy"),
             path("replicas/", self.admin_view(self._replicas), name="replicas"),
@@ -114,6 +119,19 @@ class ConsoleSite(UnfoldAdminSite):  # type: ignore[misc] # unfold has no types
             path("replicas/restart/", views.restart, name="replicas_restart"),
             *urls,
         ]
+
+    def _colors(self, request: HttpRequest) -> HttpResponse:
+        """The theme's colours, which unfold would write into each page as an inline style."""
+        response = HttpResponse(content_type="text/css")
+        names = self._get_colors("COLORS", request).items()
+        lines = (
+            f"--color-{name}-{weight}: {value};"
+            for name, weights in names
+            for weight, value in weights.items()
+        )
+        response.write(":root {" + "".join(lines) + "}\n")
+        patch_cache_control(response, max_age=COLORS_S, private=True)
+        return response
 
     def _replicas(self, request: HttpRequest) -> HttpResponse:
         return views.page(request, context=self.each_context(request))
@@ -145,7 +163,7 @@ class ConsoleSite(UnfoldAdminSite):  # type: ignore[misc] # unfold has no types
 
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
         access = access_of(request)
-        context: dict[str, Any] = super().each_context(request)
+        context: dict[str, Any] = super().each_context(request) | {"colors": None}
         if access is not None:
             context["site_subheader"] = _name(access.tenant)
             if len(access.places) > 1:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+from io import BytesIO
 from typing import Any
+
+from django.core.handlers.asgi import ASGIRequest
+from django.template.loader import render_to_string
+from django.utils import translation
 
 from kernel.errors import BodyTooLarge
 from web.errors import error_body
@@ -17,7 +22,7 @@ class _TooLarge(Exception):
 
 class BodyLimit:
     """ASGI wrapper: refuses bodies over `max_bytes` with 413, by their announced length or as they
-    arrive.
+    arrive; browsers, which ask for HTML, get a page.
     """
 
     def __init__(self, app: Any, *, max_bytes: int) -> None:
@@ -27,7 +32,7 @@ class BodyLimit:
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         length = dict(scope["headers"]).get(b"content-length", b"0")
         if not length.isdigit() or int(length) > self._max_bytes:
-            await self._refuse(send)
+            await self._refuse(scope, send)
             return
         received = 0
 
@@ -42,11 +47,21 @@ class BodyLimit:
         try:
             await self._app(scope, limited, send)
         except _TooLarge:
-            await self._refuse(send)
+            await self._refuse(scope, send)
 
-    async def _refuse(self, send: Any) -> None:
+    async def _refuse(self, scope: Scope, send: Any) -> None:
         error = BodyTooLarge(f"The request body is larger than {self._max_bytes} bytes.")
-        body = json.dumps(error_body(error)).encode()
-        headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+        if b"text/html" in dict(scope["headers"]).get(b"accept", b""):
+            kind, body = b"text/html; charset=utf-8", _page(scope)
+        else:
+            kind, body = b"application/json", json.dumps(error_body(error)).encode()
+        headers = [(b"content-type", kind), (b"connection", b"close")]
         await send({"type": "http.response.start", "status": error.http_status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
+
+
+def _page(scope: Scope) -> bytes:
+    """In the browser's language."""
+    request = ASGIRequest(scope, BytesIO())
+    with translation.override(translation.get_language_from_request(request)):
+        return render_to_string("413.html").encode()

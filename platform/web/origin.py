@@ -11,6 +11,8 @@ from typing import Any
 from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 
+from web.scheme import scheme_of
+
 Scope = dict[str, Any]
 REFUSED = 4403
 
@@ -40,16 +42,5 @@ def is_own_origin(scope: Scope) -> bool:
     domain, _port = split_domain_port(host)
     allowed = settings.ALLOWED_HOSTS or ["localhost", "127.0.0.1", "[::1]"]
     return (
-        bool(domain)
-        and validate_host(domain, allowed)
-        and origin == f"{_scheme(scope, headers)}://{host}"
+        bool(domain) and validate_host(domain, allowed) and origin == f"{scheme_of(scope)}://{host}"
     )
-
-
-def _scheme(scope: Scope, headers: dict[bytes, str]) -> str:
-    if settings.SECURE_PROXY_SSL_HEADER is not None:
-        name, secure = settings.SECURE_PROXY_SSL_HEADER
-        header = name.removeprefix("HTTP_").replace("_", "-").lower().encode()
-        if header in headers:
-            return "https" if headers[header] == secure else "http"
-    return "https" if scope.get("scheme") in ("wss", "https") else "http"

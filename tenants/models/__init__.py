@@ -15,6 +15,7 @@ from tenants.models.platform_grant import PlatformGrant, PlatformRole
 from tenants.models.priority import Priority
 from tenants.models.service_account import ServiceAccount
 from tenants.models.tenant import Tenant
+from tenants.models.tenant_settings import TenantSettings
 
 __all__ = [
     "ActorType",
@@ -32,4 +33,5 @@ __all__ = [
     "Role",
     "ServiceAccount",
     "Tenant",
+    "TenantSettings",
 ]

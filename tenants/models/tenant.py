@@ -14,7 +14,11 @@ LEAST_WEIGHT, MOST_WEIGHT = 0.01, 100
 
 
 class Tenant(models.Model):
-    """An organisation or department that is served, billed and kept apart from the others."""
+    """An organisation or department that is served, billed and kept apart from the others.
+
+    high_water_tokens, highest_priority: what an operator grants; own_high_water_tokens,
+        default_priority: what its own people set within that
+    """
 
     id = models.CharField(
         primary_key=True, max_length=MAX_LENGTH, default=partial(new_id, "ten"), editable=False
@@ -32,6 +36,13 @@ class Tenant(models.Model):
         blank=True,
         validators=[MinValueValidator(1)],
         help_text=_("How far an answer may be ahead of its reader; empty: the platform's default."),
+    )
+    own_high_water_tokens = models.PositiveIntegerField(
+        _("read-ahead (tokens)"),
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text=_("How far an answer may be ahead of its reader; empty: as far as is granted."),
     )
     weight = models.FloatField(
         _("weight"),
@@ -83,3 +94,13 @@ class Tenant(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def read_ahead_tokens(self) -> int | None:
+        """What holds of both; None where neither says anything."""
+        return read_ahead(self.high_water_tokens, self.own_high_water_tokens)
+
+
+def read_ahead(granted: int | None, own: int | None) -> int | None:
+    """The lesser of what an operator granted and what a tenant set for itself."""
+    return min((each for each in (granted, own) if each is not None), default=None)

@@ -20,6 +20,7 @@ from kernel.errors import PermissionDenied, Unauthenticated
 from kernel.networks import Network, as_network
 from tenants import key_format, scope
 from tenants.models import ApiKey
+from tenants.models.tenant import read_ahead
 from tenants.principal import Principal
 from tenants.priority import PriorityClass, lower
 
@@ -49,6 +50,7 @@ FIELDS = (
     "tenant_id",
     "tenant__is_active",
     "tenant__high_water_tokens",
+    "tenant__own_high_water_tokens",
     "tenant__weight",
     "tenant__default_priority",
     "tenant__highest_priority",
@@ -142,7 +144,9 @@ def _principal(value: dict[str, Any]) -> Principal:
         "service_account",
         value["service_account_id"],
         key_id=value["id"],
-        high_water_tokens=value["tenant__high_water_tokens"],
+        high_water_tokens=read_ahead(
+            value["tenant__high_water_tokens"], value["tenant__own_high_water_tokens"]
+        ),
         weight=value["tenant__weight"],
         default_priority=lower(cast(PriorityClass, value["tenant__default_priority"]), highest),
         highest_priority=highest,

@@ -67,7 +67,7 @@ def as_principal(membership: Membership) -> Principal:
         membership.tenant_id,
         "user",
         str(membership.user_id),
-        high_water_tokens=membership.tenant.high_water_tokens,
+        high_water_tokens=membership.tenant.read_ahead_tokens,
         weight=membership.tenant.weight,
         default_priority=cast(PriorityClass, membership.tenant.default_priority),
         highest_priority=cast(PriorityClass, membership.tenant.highest_priority),

@@ -21,14 +21,14 @@ SAFE = {
 }
 
 
-def check(tmp_path: Path, **changes: str | None) -> subprocess.CompletedProcess[str]:
+def check(tmp_path: Path, *options: str, **changes: str | None) -> subprocess.CompletedProcess[str]:
     """Run `manage.py check` with production's environment, changed; None takes a variable out."""
     ours = ("NEHIR_", "DATABASE_URL", "REDIS_URL", "ENGINE", "DJANGO_")
     rest = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     given = {**SAFE, "NEHIR_VAR": str(tmp_path), **changes}
     environment = rest | {name: value for name, value in given.items() if value is not None}
     return subprocess.run(
-        [sys.executable, "manage.py", "check"],
+        [sys.executable, "manage.py", "check", *options],
         cwd=ROOT,
         env=environment,
         capture_output=True,
@@ -115,3 +115,35 @@ def test_an_unknown_environment_is_refused(tmp_path: Path) -> None:
     done = check(tmp_path, NEHIR_ENV="prod")
     assert done.returncode != 0
     assert "NEHIR_ENV is 'prod'; it must be one of dev, staging, production" in done.stderr
+
+
+# -- What `check --deploy` looks for
+
+DEPLOY = ("--deploy", "--fail-level", "WARNING")
+PROXY = {
+    "NEHIR_TRUSTED_PROXIES": "192.0.2.1",
+    "NEHIR_ORIGINS": "https://nehir.example",
+    "NEHIR_SECRET_KEY": SAFE["NEHIR_SECRET_KEY"] + "-q2Zt8mVx6Rw0Yb4Nc3Kd",
+}
+
+
+def test_production_is_ready_to_deploy(tmp_path: Path) -> None:
+    done = check(tmp_path, *DEPLOY, **PROXY)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"NEHIR_TRUSTED_PROXIES": None}, "nehir.W009"),
+        ({"NEHIR_ALLOWED_HOSTS": "*"}, "nehir.E006"),
+        ({"NEHIR_ORIGINS": "http://nehir.example"}, "nehir.E007"),
+        ({"NEHIR_ORIGINS": "https://*.example"}, "nehir.E008"),
+    ],
+)
+def test_what_is_not_ready_to_deploy_is_named(
+    tmp_path: Path, changes: dict[str, str | None], told: str
+) -> None:
+    done = check(tmp_path, *DEPLOY, **PROXY | changes)
+    assert done.returncode != 0
+    assert told in done.stderr

@@ -32,6 +32,7 @@ from tenants.models import (
     PlatformRole,
     ServiceAccount,
     Tenant,
+    TenantSettings,
 )
 from tenants.services.audit import record
 from tests.tenants.worlds import NOW, World
@@ -130,6 +131,10 @@ SAMPLES: dict[type[Model], Sample] = {
     ServiceAccount: Sample(lambda world: world.account, {"name": "taken", "is_active": "on"}),
     Tenant: Sample(
         lambda world: world.tenant, {"name": "taken", "slug": "taken"}, operators_only=True
+    ),
+    TenantSettings: Sample(
+        lambda world: TenantSettings.objects.get(pk=world.tenant.pk),
+        {"default_priority": "batch", "own_high_water_tokens": "7"},
     ),
     User: Sample(
         lambda world: world.member,

@@ -23,11 +23,12 @@ OWN, OTHER = "ten_own", "ten_other"
 TENANT_ROLES = [*Role.values, SERVICE_ACCOUNT]
 
 RECORDS = {"checkpoint.view", "conversation.view", "generation.view", "replay_key.view"}
-VIEWS = RECORDS | {"audit.view", "key.view", "member.view", "service_account.view"}
+VIEWS = RECORDS | {"audit.view", "key.view", "member.view", "service_account.view", "settings.view"}
 MANAGING = VIEWS | {
     "key.manage",
     "member.manage",
     "service_account.manage",
+    "settings.manage",
     "sign_in_policy.manage",
 }
 RELEASES = {"release.view", "route.view"}

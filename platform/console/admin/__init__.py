@@ -14,6 +14,7 @@ from console.admin import (
     route,
     service_account,
     tenant,
+    tenant_settings,
     user,
 )
 
@@ -31,5 +32,6 @@ __all__ = [
     "route",
     "service_account",
     "tenant",
+    "tenant_settings",
     "user",
 ]

@@ -52,7 +52,10 @@ class FlowChannel(HTTPChannel):  # type: ignore[misc]
             super().dataReceived(data)
 
     def lineReceived(self, line: bytes) -> None:
-        if not self._refused:
+        if line.startswith((b" ", b"\t")):
+            # A header folded over two lines (RFC 9112, 5.2): proxies take it in several ways.
+            self._respondToBadRequestAndDisconnect()
+        elif not self._refused:
             super().lineReceived(line)
 
     def rawDataReceived(self, data: bytes) -> None:
@@ -134,6 +137,8 @@ class FlowChannel(HTTPChannel):  # type: ignore[misc]
             f"HTTP/1.1 {status.value} {status.phrase}",
             "Content-Type: text/plain",
             f"Content-Length: {len(body)}",
+            "Cache-Control: no-store",
+            "X-Content-Type-Options: nosniff",
             "Connection: close",
         ]
         if status is HTTPStatus.SERVICE_UNAVAILABLE:
@@ -149,7 +154,14 @@ class FlowChannel(HTTPChannel):  # type: ignore[misc]
         self.refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
     def lineLengthExceeded(self, line: bytes) -> None:
-        self.refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        self.refuse(self._too_large)
+
+    @property
+    def _too_large(self) -> HTTPStatus:
+        """Of what is being read. Twisted has no public name for whether that is the first line."""
+        if self._HTTPChannel__first_line:
+            return HTTPStatus.REQUEST_URI_TOO_LONG
+        return HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
 
     def _respondToBadRequestAndDisconnect(self) -> None:
         if self._refused:
@@ -158,9 +170,7 @@ class FlowChannel(HTTPChannel):  # type: ignore[misc]
             self._receivedHeaderSize > self.totalHeadersSize
             or self._receivedHeaderCount > self.maxHeaders
         )
-        self.refuse(
-            HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE if too_large else HTTPStatus.BAD_REQUEST
-        )
+        self.refuse(self._too_large if too_large else HTTPStatus.BAD_REQUEST)
 
     # -- What the server asks
 
