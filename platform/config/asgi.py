@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, cast
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
@@ -14,7 +14,7 @@ pages = get_asgi_application()
 from channels.auth import AuthMiddlewareStack  # noqa: E402
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from django.conf import settings  # noqa: E402
-from django.urls import path  # noqa: E402
+from django.urls import path, re_path  # noqa: E402
 
 from config import web_security  # noqa: E402
 from kernel import garbage  # noqa: E402
@@ -41,13 +41,26 @@ async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:
         await pages(scope, receive, send)
 
 
+async def no_such_socket(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    """403, where Channels would raise an error for every stranger who tries an address."""
+    await receive()
+    await send({"type": "websocket.close"})
+
+
 application = ProtocolTypeRouter(
     {
         "http": SecureHeaders(
             BodyLimit(http, max_bytes=settings.MAX_BODY_BYTES), headers=web_security.HEADERS
         ),
         "websocket": ExactOrigin(
-            AuthMiddlewareStack(URLRouter([path("ws/chat/", ChatConsumer.as_asgi())]))
+            AuthMiddlewareStack(
+                URLRouter(
+                    [
+                        path("ws/chat/", ChatConsumer.as_asgi()),
+                        re_path("", cast(Any, no_such_socket)),
+                    ]
+                )
+            )
         ),
     }
 )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from csp.middleware import CSPMiddleware, PolicyParts
+from csp.utils import build_policy
 from django.conf import settings
 from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponseBase
@@ -46,6 +47,11 @@ def _own_sockets(request: HttpRequest) -> list[str]:
     except DisallowedHost:  # the page says no more than that
         return []
     return [f"{'wss' if request.is_secure() else 'ws'}://{host}"]
+
+
+def bare_policy() -> str:
+    """Of a page that is made outside of the middleware."""
+    return build_policy()
 
 
 def policy_of(response: Any) -> dict[str, list[str]]:

@@ -11,6 +11,7 @@ from django.template.loader import render_to_string
 from django.utils import translation
 
 from kernel.errors import BodyTooLarge
+from web.content_policy import bare_policy
 from web.errors import error_body
 
 Scope = dict[str, Any]
@@ -51,11 +52,14 @@ class BodyLimit:
 
     async def _refuse(self, scope: Scope, send: Any) -> None:
         error = BodyTooLarge(f"The request body is larger than {self._max_bytes} bytes.")
+        headers = [(b"connection", b"close")]
         if b"text/html" in dict(scope["headers"]).get(b"accept", b""):
-            kind, body = b"text/html; charset=utf-8", _page(scope)
+            body = _page(scope)
+            headers.append((b"content-type", b"text/html; charset=utf-8"))
+            headers.append((b"content-security-policy", bare_policy().encode()))
         else:
-            kind, body = b"application/json", json.dumps(error_body(error)).encode()
-        headers = [(b"content-type", kind), (b"connection", b"close")]
+            body = json.dumps(error_body(error)).encode()
+            headers.append((b"content-type", b"application/json"))
         await send({"type": "http.response.start", "status": error.http_status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 

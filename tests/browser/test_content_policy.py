@@ -106,6 +106,26 @@ async def test_pages_for_strangers_keep_to_their_policy(
     people.errors = [each for each in people.errors if "404 (Not Found)" not in each]
 
 
+async def test_a_form_that_is_too_large_is_told_by_a_page(
+    people: People, fake_install: Install
+) -> None:
+    page = await watched(people, fake_install)
+    await page.goto("/login/")
+    await page.evaluate(
+        """() => {
+          const form = document.querySelector("form[method=post]");
+          const field = document.createElement("textarea");
+          field.name = "more";
+          field.value = "x".repeat(2_000_100);
+          form.append(field);
+          HTMLFormElement.prototype.submit.call(form);
+        }"""
+    )
+    await expect(page.get_by_role("heading", name="Too large")).to_be_visible()
+    assert await page.evaluate("window.violations") == []
+    people.errors = [each for each in people.errors if "413" not in each]
+
+
 async def test_another_origins_page_gets_no_socket(people: People, fake_install: Install) -> None:
     """Cross-site WebSocket hijacking: the person is signed in, and looks at somebody else's page on
     another port of the same machine, to which the browser sends the cookie along.

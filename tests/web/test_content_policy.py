@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from django.http import HttpResponse
 from django.test import Client, RequestFactory
 from pytest_django.fixtures import Settings
 
+from tests.environment import ROOT
 from web.content_policy import ContentPolicyMiddleware, policy_of
 
 PLACES = ("/login/", "/admin/login/", "/nothing/", "/chat/")
@@ -56,3 +60,17 @@ def test_a_nonce_is_in_the_policy_once_a_template_has_asked_for_it() -> None:
         response = ContentPolicyMiddleware(view)(RequestFactory().get("/login/"))
         assert f"'nonce-{nonces[-1]}'" in policy_of(response)["script-src"]
     assert nonces[0] != nonces[1]
+
+
+# What a policy without inline scripts and styles forbids in a page.
+INLINE = re.compile(r"<script(?![^>]*\bsrc=)[^>]*>|<style\b|\sstyle=|\son[a-z]+=|javascript:", re.I)
+
+
+@pytest.mark.parametrize(
+    "template",
+    sorted((ROOT / "templates").rglob("*.html")),
+    ids=lambda path: path.relative_to(ROOT).as_posix(),
+)
+def test_no_page_of_ours_needs_what_the_policy_forbids(template: Path) -> None:
+    """Those too that no walk comes by: 400, 403, 500."""
+    assert INLINE.findall(template.read_text()) == []

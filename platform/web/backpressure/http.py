@@ -149,6 +149,17 @@ class FlowRequest(WebRequest):  # type: ignore[misc]
             status = HTTPStatus.SERVICE_UNAVAILABLE
         self.basic_error(status.value, status.phrase.encode(), "The application gave no answer.")
 
+    def basic_error(self, status: int, status_text: bytes, body: str) -> None:
+        """Plain text: Daphne's own is a page, with styles that no policy covers."""
+        headers = [
+            (b"Content-Type", b"text/plain; charset=utf-8"),
+            (b"Cache-Control", b"no-store"),
+            (b"X-Content-Type-Options", b"nosniff"),
+        ]
+        self.handle_reply({"type": "http.response.start", "status": status, "headers": headers})
+        text = f"{status} {status_text.decode()}\n{body}\n"
+        self.handle_reply({"type": "http.response.body", "body": text.encode()})
+
     def check_timeouts(self) -> None:
         """Daphne's would end a response half sent as if it were complete."""
         if self.startedWriting and not self.finished and not self._disconnected:

@@ -63,6 +63,8 @@ async def test_an_error_before_the_answer_is_a_500(serve: Serve) -> None:
             writer.write(request_head("GET", f"/fail?when={when}"))
             answer = await asyncio.wait_for(reader.readuntil(b"0\r\n\r\n"), PATIENCE_S)
             assert answer.startswith(b"HTTP/1.1 500")
+            assert b"Content-Type: text/plain" in answer
+            assert b"X-Content-Type-Options: nosniff" in answer
         writer.write(request_head("GET", "/hello"))
         assert (await read_answer(reader))[0].startswith("HTTP/1.1 200")
     assert server.printed().count("LookupError: this application fails") == 2
