@@ -57,6 +57,8 @@ factors: list[URLPattern | URLResolver] = [
     ),
 ]
 own: list[URLPattern | URLResolver] = [
+    # Nobody signs up; allauth's mail to an address without an account asks for the name.
+    path("signup/", RedirectView.as_view(pattern_name="login"), name="account_signup"),
     path("sessions/", sessions, name="usersessions_list"),
     path("reauthenticate/", account.reauthenticate, name="account_reauthenticate"),
     path("email/", account.email, name="account_email"),

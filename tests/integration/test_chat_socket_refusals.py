@@ -128,6 +128,51 @@ def signed_in(stack: Stack, username: str) -> httpx.Client:
     return tab
 
 
+async def test_a_session_that_is_ended_elsewhere_closes_a_socket_that_says_nothing(
+    stack: Stack,
+) -> None:
+    tab = await asyncio.to_thread(signed_in, stack, stack.acme.username)
+    other = await asyncio.to_thread(signed_in, stack, stack.acme.username)
+    async with chatting(stack, tab.cookies["sessionid"]) as socket:
+        await still_answers(socket)
+        form = {"csrfmiddlewaretoken": other.cookies["csrftoken"], "all_others": "1"}
+        ended = await asyncio.to_thread(other.post, "/account/sessions/", data=form)
+        assert ended.status_code == 302
+        assert await socket.close_code() == 4401
+    async with chatting(stack, other.cookies["sessionid"]) as socket:
+        await still_answers(socket)
+
+
+async def test_another_password_closes_a_socket_that_says_nothing(stack: Stack) -> None:
+    """However it is set: here past every service, as `changepassword` does."""
+    name = {"name": stack.acme.username}
+    (before,) = stack.store.rows("SELECT password FROM auth_user WHERE username = :name", **name)
+    update = "UPDATE auth_user SET password = :password WHERE username = :name"
+    tab = await asyncio.to_thread(signed_in, stack, stack.acme.username)
+    async with chatting(stack, tab.cookies["sessionid"]) as socket:
+        await still_answers(socket)
+        stack.store.rows(update, password="!", **name)
+        try:
+            assert await socket.close_code() == 4401
+        finally:
+            stack.store.rows(update, password=before["password"], **name)
+
+
+async def test_a_second_factor_that_is_called_for_closes_a_socket_that_says_nothing(
+    stack: Stack,
+) -> None:
+    update = "UPDATE tenants_tenant SET requires_mfa = :required WHERE id = :id"
+    async with chatting(stack) as socket:
+        await still_answers(socket)
+        stack.store.rows(update, required=True, id=stack.acme.id)
+        try:
+            assert await socket.close_code() == 4401
+            async with chatting(stack) as another:
+                assert await another.close_code() == 4401
+        finally:
+            stack.store.rows(update, required=False, id=stack.acme.id)
+
+
 async def test_signing_out_in_another_tab_closes_at_the_next_question(stack: Stack) -> None:
     tab = await asyncio.to_thread(signed_in, stack, stack.acme.username)
     async with chatting(stack, tab.cookies["sessionid"]) as socket:
