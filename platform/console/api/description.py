@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from django_filters import FilterSet
-from django_filters.filters import ChoiceFilter, IsoDateTimeFilter, TypedChoiceFilter
+from django_filters.filters import ChoiceFilter
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 
 from console.api.fields import Shape
+from console.api.filters import FlagFilter, MomentFilter
 
 
 class Description(AutoSchema):
@@ -32,13 +33,13 @@ def filter_parameters(filters: type[FilterSet]) -> list[OpenApiParameter]:
 
 
 def _schema(each: Any) -> Any:
-    if isinstance(each, TypedChoiceFilter):
+    if isinstance(each, FlagFilter):
         return OpenApiTypes.BOOL
-    if isinstance(each, IsoDateTimeFilter):
+    if isinstance(each, MomentFilter):
         return OpenApiTypes.DATETIME
     if isinstance(each, ChoiceFilter):
         return {"type": "string", "enum": [value for value, _ in each.extra["choices"]]}
-    return {"type": "string", "maxLength": each.extra.get("max_length", 200)}
+    return {"type": "string", "minLength": 1, "maxLength": each.extra.get("max_length", 200)}
 
 
 def only_ours(endpoints: list[Any]) -> list[Any]:

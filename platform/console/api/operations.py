@@ -102,6 +102,7 @@ def _check_query(request: Request, known: set[str]) -> None:
     """A parameter that is not known might be a filter that was misspelt."""
     asked = dict(request.query_params.lists())
     faults = {name: "Unknown parameter." for name in asked if name not in known}
+    faults |= {name: "It is empty." for name in asked if "" in asked[name]}
     faults |= {name: "It is there twice." for name in asked if len(asked[name]) > 1}
     if faults:
         told = [{"pointer": name[:100], "detail": detail} for name, detail in faults.items()]

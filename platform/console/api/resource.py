@@ -28,7 +28,8 @@ WELL_FORMED = re.compile(r"[0-9A-Za-z_]{1,32}")
 
 
 class Resource(GenericAPIView[Any]):
-    """ordering: of its list, unique when taken together
+    """ordering: of its list: one column, and unique. Where several rows are at one place, DRF
+        counts on from it, and rows that come meanwhile would repeat others.
 
     throttle_classes is the place for a limit on requests: what it refuses is 429 `rate_limited`.
     """

@@ -3,12 +3,13 @@ from __future__ import annotations
 from django.db.models import QuerySet
 from django.http.response import HttpResponseBase
 from django.utils import timezone
-from django_filters import CharFilter, ChoiceFilter, FilterSet, IsoDateTimeFilter
+from django_filters import CharFilter, ChoiceFilter, FilterSet
 from drf_spectacular.types import OpenApiTypes
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from console.api.filters import MomentFilter
 from console.api.operations import operation
 from console.api.resource import Resource
 from console.api.shapes.records import AuditRecordShape
@@ -28,8 +29,8 @@ class AuditFilters(FilterSet):  # type: ignore[misc] # no types
     object_id = CharFilter(label="To what it was done.", max_length=128)
     request_id = CharFilter(label="By which request.", max_length=64)
     outcome = ChoiceFilter(choices=AuditOutcome.choices, label="How it ended.")
-    since = IsoDateTimeFilter(field_name="at", lookup_expr="gte", label="Not before.")
-    until = IsoDateTimeFilter(field_name="at", lookup_expr="lt", label="Before.")
+    since = MomentFilter(field_name="at", lookup_expr="gte", label="Not before.")
+    until = MomentFilter(field_name="at", lookup_expr="lt", label="Before.")
 
 
 class JSONLinesRenderer(JSONRenderer):

@@ -54,7 +54,7 @@ class KeyFilters(FilterSet):  # type: ignore[misc] # no types
 
 class Keys(Resource):
     tags = ["API keys"]
-    ordering = ("-created_at", "-pk")
+    ordering = ("pk",)
 
     @operation(
         "listKeys",

@@ -4,14 +4,14 @@ from typing import Any, cast
 
 from django.db.models import QuerySet
 from django.utils import timezone
-from django_filters import CharFilter, FilterSet, TypedChoiceFilter
+from django_filters import CharFilter, FilterSet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from console.api import preconditions
+from console.api.filters import FlagFilter
 from console.api.operations import operation
 from console.api.resource import Resource, found, represented, shown
-from console.api.resources.tenants import YES_OR_NO
 from console.api.shapes.keys import (
     NewServiceAccountShape,
     ServiceAccountChangeShape,
@@ -25,9 +25,7 @@ from tenants.services import service_accounts
 
 class ServiceAccountFilters(FilterSet):  # type: ignore[misc] # no types
     name = CharFilter(label="Exactly.", max_length=100)
-    is_active = TypedChoiceFilter(
-        choices=YES_OR_NO, coerce=lambda text: text == "true", label="Switched on, or off."
-    )
+    is_active = FlagFilter(label="Switched on, or off.")
 
 
 class ServiceAccounts(Resource):

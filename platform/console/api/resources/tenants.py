@@ -3,12 +3,13 @@ from __future__ import annotations
 from typing import Any
 
 from django.utils import timezone
-from django_filters import CharFilter, FilterSet, TypedChoiceFilter
+from django_filters import CharFilter, FilterSet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from console.api import preconditions
 from console.api.caller import no_tenant
+from console.api.filters import FlagFilter
 from console.api.operations import operation
 from console.api.resource import Resource, represented, shown
 from console.api.shapes.tenant import (
@@ -23,14 +24,10 @@ from tenants.models import Tenant
 from tenants.permissions import Action
 from tenants.services import tenants
 
-YES_OR_NO = (("true", "true"), ("false", "false"))
-
 
 class TenantFilters(FilterSet):  # type: ignore[misc] # no types
     slug = CharFilter(label="Exactly.", max_length=50)
-    is_active = TypedChoiceFilter(
-        choices=YES_OR_NO, coerce=lambda text: text == "true", label="Not suspended, or suspended."
-    )
+    is_active = FlagFilter(label="Not suspended, or suspended.")
 
 
 class Tenants(Resource):
