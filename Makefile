@@ -37,11 +37,13 @@ test:
 
 check:
 	@$(BOOTSTRAP) install check
+	@mkdir -p build
 	$(VENV) -m ruff check .
 	$(VENV) -m ruff format --check .
 	$(VENV) -m mypy
 	PYTHONPATH=platform:. $(VENV) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()'
 	$(VENV) manage.py makemigrations --check --dry-run
+	$(VENV) manage.py spectacular --validate --fail-on-warn --file build/openapi.yaml
 	@echo "manage.py check --deploy, with production's settings"
 	@$(PRODUCTION) NEHIR_SECRET_KEY="$(RANDOM_SECRET)" NEHIR_KEY_PEPPER="$(RANDOM_SECRET)" \
 		$(VENV) manage.py check --deploy --fail-level WARNING

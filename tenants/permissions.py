@@ -15,8 +15,10 @@ from enum import StrEnum
 from tenants.models.membership import Role
 from tenants.models.platform_grant import PlatformRole
 
-# An application's part in its tenant; no person's, so not among `Role`.
+# An application's part in its tenant, by a key with and without the scope `admin`; no person's, so
+# not among `Role`.
 SERVICE_ACCOUNT = "service_account"
+ADMIN_KEY = "admin_key"
 
 
 class Action(StrEnum):
@@ -30,6 +32,8 @@ class Action(StrEnum):
     GENERATION_VIEW = "generation.view"
     KEY_MANAGE = "key.manage"
     KEY_VIEW = "key.view"
+    LIMIT_MANAGE = "limit.manage"
+    LIMIT_VIEW = "limit.view"
     MAINTENANCE_VIEW = "maintenance.view"
     MEMBER_MANAGE = "member.manage"
     MEMBER_VIEW = "member.view"
@@ -66,6 +70,8 @@ conversation.view      |    x            .           .        x       .    |   x
 generation.view        |    x            .           .        x       x    |   x     x     .      x       x           .
 key.view               |    x            .           .        x       .    |   x     x     .      .       x           .
 key.manage             |    x            .           .        .       .    |   x     x     .      .       .           .
+limit.view             |    x            .           .        x       x    |   x     x     .      x       x           .
+limit.manage           |    x            .           .        .       .    |   .     .     .      .       .           .
 maintenance.view       |    x            .           .        x       .    |   .     .     .      .       .           .
 member.view            |    x            .           .        x       .    |   x     x     .      .       x           .
 member.manage          |    x            .           .        .       .    |   x     x     .      .       .           .
@@ -86,12 +92,35 @@ service_account.manage |    x            .           .        .       .    |   x
 sign_in_policy.manage  |    x            .           .        .       .    |   x     x     .      .       .           .
 settings.view          |    x            .           .        x       .    |   x     x     .      .       x           .
 settings.manage        |    x            .           .        .       .    |   x     x     .      .       .           .
-tenant.view            |    x            .           .        x       x    |   .     .     .      .       .           .
+tenant.view            |    x            .           .        x       x    |   x     x     .      x       x           .
 tenant.manage          |    x            .           .        .       .    |   .     .     .      .       .           .
 """  # noqa: E501 - a table
 
+# What a key with the scope `admin` may do in its tenant: apart from the table, so that what is
+# added there is nothing that a key may do unless it is said here.
+OF_ADMIN_KEYS = (
+    Action.ANSWER_ASK,
+    Action.AUDIT_VIEW,
+    Action.GENERATION_VIEW,
+    Action.KEY_MANAGE,
+    Action.KEY_VIEW,
+    Action.LIMIT_VIEW,
+    Action.MEMBER_MANAGE,
+    Action.MEMBER_VIEW,
+    Action.SERVICE_ACCOUNT_MANAGE,
+    Action.SERVICE_ACCOUNT_VIEW,
+    Action.TENANT_VIEW,
+)
+
 # Who gives roles in a tenant gives none above their own.
-RANK = {Role.OWNER: 2, Role.ADMIN: 1, Role.MEMBER: 0, Role.BILLING: 0, Role.AUDITOR: 0}
+RANK: Mapping[str, int] = {
+    Role.OWNER: 2,
+    Role.ADMIN: 1,
+    ADMIN_KEY: 1,
+    Role.MEMBER: 0,
+    Role.BILLING: 0,
+    Role.AUDITOR: 0,
+}
 
 
 def _cells() -> Iterator[tuple[bool, str, Action]]:
@@ -107,7 +136,7 @@ def _cells() -> Iterator[tuple[bool, str, Action]]:
                 yield of_platform, role, Action(name)
 
 
-_ALLOWED = frozenset(_cells())
+_ALLOWED = frozenset(_cells()) | {(False, ADMIN_KEY, action) for action in OF_ADMIN_KEYS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,4 +172,4 @@ def may_assign(standing: Standing, role: str, tenant_id: str | None) -> bool:
         return True
     if tenant_id is None or not allowed(standing, Action.MEMBER_MANAGE, tenant_id):
         return False
-    return RANK[Role(role)] <= RANK[Role(standing.tenants[tenant_id])]
+    return RANK[role] <= RANK[standing.tenants[tenant_id]]

@@ -14,6 +14,7 @@ from inference.services import checkpoints, ended_logs, replays
 from kernel.clock import Clock
 from kernel.database import database
 from kernel.redis import Client
+from tenants.services import idempotency
 
 KEPT_RUNS = 100
 ERROR_CHARACTERS = 500
@@ -29,9 +30,14 @@ async def _replay_keys(redis: Client, clock: Clock, *, dry_run: bool) -> int:
     return await database(replays.forget_expired, clock.now(), dry_run=dry_run)
 
 
+async def _idempotency_keys(redis: Client, clock: Clock, *, dry_run: bool) -> int:
+    return await database(idempotency.forget_expired, clock.now(), dry_run=dry_run)
+
+
 STEPS: dict[str, Step] = {
     "checkpoints": checkpoints.clean_up,
     "replay_keys": _replay_keys,
+    "idempotency_keys": _idempotency_keys,
     "logs": ended_logs.let_expire,
 }
 

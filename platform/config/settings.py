@@ -116,6 +116,9 @@ INSTALLED_APPS = [
     "django_celery_beat",
     "django_prometheus",
     "rest_framework",
+    "django_filters",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
     "web",
     "tenants",
     "inference",
@@ -338,6 +341,8 @@ CHECKPOINT_BYTES_PER_TENANT = whole(
 )
 # How long an identical request is answered by the first one's generation.
 REPLAY_TTL_S = whole("NEHIR_REPLAY_TTL_S", 900, low=1, high=604_800)
+# How long the management API answers an Idempotency-Key as the first time.
+IDEMPOTENCY_TTL_S = whole("NEHIR_IDEMPOTENCY_TTL_S", 86_400, low=60, high=2_592_000)
 # How long a process that is told to stop lets streams end by themselves.
 DRAIN_GRACE_S = number("NEHIR_DRAIN_GRACE_S", 20, low=0, high=3600)
 
@@ -388,6 +393,19 @@ UNFOLD = {
             "950": "#06212f",
         },
     },
+}
+
+# -- Management API: how it is described. What it does is said by its resources (console.api).
+REST_FRAMEWORK = {"DEFAULT_SCHEMA_CLASS": "console.api.description.Description"}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Nehir management API",
+    "DESCRIPTION": "Tenants, members, service accounts, API keys, limits, audit and usage.",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "PREPROCESSING_HOOKS": ["console.api.description.only_ours"],
+    "POSTPROCESSING_HOOKS": ["console.api.description.finish"],
+    "DISABLE_DOCSTRING_DESCRIPTIONS": True,
 }
 
 # -- Metrics and logs

@@ -9,9 +9,14 @@ PlatformError
 ├── NotFound (404)
 │   └── ModelNotFound (404)
 ├── MethodNotAllowed (405)
+├── NotAcceptable (406)
 ├── Conflict (409)
+├── PreconditionFailed (412)
 ├── BodyTooLarge (413)
+├── UnsupportedMediaType (415)
+├── PreconditionRequired (428)
 ├── QueueFull (429, retryable)
+├── RateLimited (429, retryable)
 ├── InternalError (500)
 └── Unavailable (503, retryable)
     ├── EngineLost (503, retryable)
@@ -95,9 +100,21 @@ class MethodNotAllowed(PlatformError):
     http_status = 405
 
 
+class NotAcceptable(PlatformError):
+    code = "not_acceptable"
+    http_status = 406
+
+
 class Conflict(PlatformError):
     code = "conflict"
     http_status = 409
+
+
+class PreconditionFailed(PlatformError):
+    """What was to be changed is no longer what the client saw."""
+
+    code = "precondition_failed"
+    http_status = 412
 
 
 class BodyTooLarge(PlatformError):
@@ -105,8 +122,24 @@ class BodyTooLarge(PlatformError):
     http_status = 413
 
 
+class UnsupportedMediaType(PlatformError):
+    code = "unsupported_media_type"
+    http_status = 415
+
+
+class PreconditionRequired(PlatformError):
+    code = "precondition_required"
+    http_status = 428
+
+
 class QueueFull(PlatformError):
     code = "queue_full"
+    http_status = 429
+    retryable = True
+
+
+class RateLimited(PlatformError):
+    code = "rate_limited"
     http_status = 429
     retryable = True
 

@@ -24,14 +24,14 @@ async def authenticate(request: HttpRequest, *, scope: KeyScope | None = None) -
     `missing_scope`.
     """
     where = partial(client_address, request)
-    access = await known_keys().authenticate(_authorization(request), where=where)
+    access = await known_keys().authenticate(authorization_of(request), where=where)
     if scope is not None:
         access.need_scope(scope)
     return access
 
 
 @sensitive_variables()
-def _authorization(request: HttpRequest) -> str:
+def authorization_of(request: HttpRequest) -> str:
     """What the request presents, as an Authorization header says it. Raises Unauthenticated for
     more than one: which of them counts would be anybody's guess.
     """

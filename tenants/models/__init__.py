@@ -9,6 +9,7 @@ from tenants.models.audit_record import (
     AuditRecord,
     Decision,
 )
+from tenants.models.idempotency_key import IdempotencyKey
 from tenants.models.key_scope import KeyScopeChoice
 from tenants.models.membership import Membership, Role
 from tenants.models.platform_grant import PlatformGrant, PlatformRole
@@ -25,6 +26,7 @@ __all__ = [
     "AuditOutcome",
     "AuditRecord",
     "Decision",
+    "IdempotencyKey",
     "KeyScopeChoice",
     "Membership",
     "PlatformGrant",

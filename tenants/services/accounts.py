@@ -11,9 +11,10 @@ from django.utils.translation import gettext_noop
 from kernel.errors import Conflict
 from tenants import scope
 from tenants.audit_actions import AuditAction
-from tenants.models import Membership, Role, Tenant
-from tenants.principal import Actor
+from tenants.models import ApiKey, Membership, Role, Tenant
+from tenants.principal import Actor, actor_name
 from tenants.services.audit import record
+from tenants.services.keys import revoke_key
 from tenants.services.rows import Listed, delete_row, save_row
 from tenants.services.sessions import end_sessions
 
@@ -23,6 +24,35 @@ LISTED = Listed(
     AuditAction.PERSON_DELETE,
     ("username", "is_active", "is_staff", "is_superuser"),
 )
+
+
+def deactivate(*, user: User, actor: Actor, now: datetime, revokes_keys: bool = False) -> User:
+    """Switch a person off: their sessions end for good, and with them, within `KEY_CACHE_S`, their
+    sockets and what they asked for.
+
+    revokes_keys: API keys that they issued end as well, in every tenant
+
+    Never refused, not even to a tenant's last owner: that may not wait.
+    """
+    with transaction.atomic(), scope.whole_platform():
+        row = User.objects.select_for_update().get(pk=user.pk)
+        row.is_active = False
+        save_row(row, listed=LISTED, actor=actor, now=now)
+        end_sessions(user=row, actor=actor, now=now, reason="deactivated")
+        if revokes_keys:
+            issued = ApiKey.objects.filter(created_by=actor_name(row), revoked_at=None)
+            for key in issued.order_by("pk"):
+                revoke_key(key=key, actor=actor, now=now)
+    return row
+
+
+def activate(*, user: User, actor: Actor, now: datetime) -> User:
+    """Let a person in again: with the roles that they have, and no session of before."""
+    with transaction.atomic():
+        row = User.objects.select_for_update().get(pk=user.pk)
+        row.is_active = True
+        save_row(row, listed=LISTED, actor=actor, now=now)
+    return row
 
 
 def delete_account(*, user: User, actor: Actor, now: datetime) -> None:

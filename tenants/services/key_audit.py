@@ -18,6 +18,18 @@ def issued(key: ApiKey, *, actor: Actor, now: datetime) -> None:
     _tell(AuditAction.KEY_ISSUE, key, {}, fields_of(key, ISSUED), actor=actor, now=now)
 
 
+def changeable(key: ApiKey) -> dict[str, Any]:
+    """What may be changed of a key, as it is."""
+    return fields_of(key, ("name", *RIGHTS))
+
+
+def changed(key: ApiKey, before: dict[str, Any], *, actor: Actor, now: datetime) -> None:
+    """before: `changeable` of the key as it was; what changes nothing leaves no record"""
+    after = changeable(key)
+    if after != before:
+        _tell(AuditAction.KEY_CHANGE, key, before, after, actor=actor, now=now)
+
+
 def rotated(
     key: ApiKey, new: ApiKey, until: datetime | None, *, actor: Actor, now: datetime
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import cast
 
@@ -95,14 +95,26 @@ def add_member(*, tenant: Tenant, user: User, role: str, actor: Actor, now: date
     return membership
 
 
-def change_role(*, membership: Membership, role: str, actor: Actor, now: datetime) -> None:
+def change_role(
+    *,
+    membership: Membership,
+    role: str,
+    actor: Actor,
+    now: datetime,
+    check: Callable[[Membership], None] | None = None,
+) -> None:
     """Give a member another role: in force with their next request, and with the next message of
     a socket that is open.
+
+    check: is shown the membership as it is, while nobody else changes it, and raises if that isn't
+        what the change was meant for
 
     Raises PermissionDenied `role_not_yours` and Conflict `last_owner`.
     """
     with transaction.atomic():
         row = _locked(membership)
+        if check is not None:
+            check(row)
         _check_assigner(actor, row.tenant_id, row.role, role)
         if role != Role.OWNER:
             _check_not_last_owner(row)

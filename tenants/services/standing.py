@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 
 from tenants import scope
 from tenants.models import Membership, PlatformGrant, PlatformRole
-from tenants.permissions import SERVICE_ACCOUNT, Standing
+from tenants.permissions import ADMIN_KEY, SERVICE_ACCOUNT, Standing
 from tenants.principal import Actor, Principal, Visitor
 
 
@@ -44,7 +44,8 @@ def standing_of(actor: Actor) -> Standing:
     if actor is None:
         return Standing(frozenset({PlatformRole.OPERATOR.value}))
     if isinstance(actor, Principal) and actor.kind == "service_account":
-        return Standing(tenants={actor.tenant_id: SERVICE_ACCOUNT})
+        part = ADMIN_KEY if "admin" in actor.scopes else SERVICE_ACCOUNT
+        return Standing(tenants={actor.tenant_id: part})
     pk = actor.id if isinstance(actor, Principal) else actor.pk
     # What is in hand may have been loaded before it was switched off.
     user = User.objects.filter(pk=pk, is_active=True).first()

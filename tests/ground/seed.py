@@ -37,7 +37,8 @@ def main() -> None:
     Route.objects.create(name="unserved", release=small)
     seeded = {slug: _tenant(slug) for slug in ("acme", "globex", "closed")}
     _switch_off(str(seeded["closed"]["id"]))
-    json.dump({"release": release.id, "tenants": seeded}, sys.stdout)
+    world = {"release": release.id, "tenants": seeded, "operator": _operator()}
+    json.dump(world, sys.stdout)
 
 
 def _tenant(slug: str) -> dict[str, object]:
@@ -46,7 +47,7 @@ def _tenant(slug: str) -> dict[str, object]:
 
     from tenants import scope
     from tenants.models import Membership, Role, ServiceAccount, Tenant
-    from tenants.services.keys import issue_key, revoke_key
+    from tenants.services.keys import KeyRights, issue_key, revoke_key
 
     now = timezone.now()
     tenant = Tenant.objects.create(slug=slug, name=slug.title())
@@ -60,6 +61,13 @@ def _tenant(slug: str) -> dict[str, object]:
         )
         revoke_key(key=revoked, actor=None, now=now)
         other = ServiceAccount.objects.create(tenant=tenant, name="another app")
+        _key, admin_text = issue_key(
+            service_account=account,
+            name="management",
+            actor=None,
+            now=now,
+            rights=KeyRights(scopes=["admin"]),
+        )
         _key, other_text = issue_key(service_account=other, name="good", actor=None, now=now)
     return {
         "id": tenant.pk,
@@ -67,8 +75,19 @@ def _tenant(slug: str) -> dict[str, object]:
         "key": text,
         "revoked_key": revoked_text,
         "other_key": other_text,
+        "admin_key": admin_text,
         "session": _session(user, tenant.pk),
     }
+
+
+def _operator() -> str:
+    """Session of a person who runs the platform."""
+    from django.contrib.auth.models import User
+
+    user = User(username="operator", is_staff=True, is_superuser=True)
+    user.set_unusable_password()
+    user.save()
+    return _session(user, "")
 
 
 def _session(user: object, tenant_id: str) -> str:

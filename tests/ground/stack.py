@@ -26,13 +26,14 @@ from tests.ground.valkey import Valkey
 @dataclass(frozen=True, slots=True)
 class TenantAccess:
     """session: value of the session cookie of `username`, a member; key, other_key: of two
-    applications.
+    applications; admin_key: with the scope `admin`
     """
 
     id: str
     username: str
     key: str
     other_key: str
+    admin_key: str
     revoked_key: str
     session: str
 
@@ -52,6 +53,8 @@ class Stack:
         self.folder = folder
         self.store = store
         self.release_id: str = world["release"]
+        # Value of the session cookie of a person who runs the platform.
+        self.operator: str = world["operator"]
         self.acme, self.globex, self.closed = (
             TenantAccess(**world["tenants"][slug]) for slug in ("acme", "globex", "closed")
         )

@@ -72,6 +72,7 @@ async def test_checkpoints_past_their_age_are_given_up_with_what_they_have(
     assert await maintenance.clean_up(redis, clock) == {
         "checkpoints": 1,
         "replay_keys": 0,
+        "idempotency_keys": 0,
         "logs": 0,
     }
     assert await states(records, old, young) == [State.CANCELLED, State.SUSPENDED]
@@ -224,7 +225,7 @@ async def test_a_dry_run_tells_and_changes_nothing(
     await database(replay_key, "old", -1)
     await redis.persist(log_of(await ended(redis, records)))
     before = await everything(redis)
-    found = {"checkpoints": 1, "replay_keys": 1, "logs": 1}
+    found = {"checkpoints": 1, "replay_keys": 1, "idempotency_keys": 0, "logs": 1}
     assert await maintenance.survey(redis, clock) == found
     assert await everything(redis) == before
     assert await maintenance.clean_up(redis, clock) == found
@@ -277,7 +278,7 @@ async def test_the_last_hundred_runs_are_kept(
     assert names.count("clean_up") == 100
     assert names.count("another") == 1
     newest = await database(lambda: MaintenanceRun.objects.filter(name="clean_up").latest("pk"))
-    assert newest.counts == {"checkpoints": 0, "replay_keys": 0, "logs": 0}
+    assert newest.counts == dict.fromkeys(maintenance.STEPS, 0)
 
 
 def test_the_task_and_the_command_do_the_same(records: Records) -> None:
@@ -297,7 +298,7 @@ def test_the_task_and_the_command_do_the_same(records: Records) -> None:
     # Of the two the one that somebody ran.
     (told,) = recorded("maintenance.run")
     assert (told.actor_id, told.auth_method) == (getpass.getuser(), "command_line")
-    assert told.after == {"checkpoints": 0, "replay_keys": 1, "logs": 0}
+    assert told.after == dict.fromkeys(maintenance.STEPS, 0) | {"replay_keys": 1}
 
 
 def test_the_command_says_in_a_sentence_that_redis_is_away(

@@ -22,6 +22,7 @@ from tenants.services.audit import record
 LINES = {
     "checkpoints": ("checkpoints given up", "checkpoints to give up"),
     "replay_keys": ("replay keys forgotten", "replay keys to forget"),
+    "idempotency_keys": ("idempotency keys forgotten", "idempotency keys to forget"),
     "logs": ("logs and leases let expire", "logs and leases to let expire"),
 }
 

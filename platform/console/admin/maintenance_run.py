@@ -14,6 +14,7 @@ from tenants.permissions import Action
 KINDS = {
     "checkpoints": _("checkpoints"),
     "replay_keys": _("replay keys"),
+    "idempotency_keys": _("idempotency keys"),
     "logs": _("logs"),
 }
 

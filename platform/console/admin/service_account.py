@@ -10,10 +10,9 @@ from django.utils.translation import gettext_lazy as _
 from unfold.decorators import display
 
 from console.pages import TenantAdmin
-from tenants.audit_actions import AuditAction
 from tenants.models import ApiKey, ServiceAccount
 from tenants.permissions import Action
-from tenants.services.rows import Listed
+from tenants.services.service_accounts import LISTED
 
 
 @admin.register(ServiceAccount)
@@ -21,12 +20,7 @@ class ServiceAccountPages(TenantAdmin):
     """An account that has had keys is switched off, not deleted: its keys' records stay."""
 
     sees, manages = Action.SERVICE_ACCOUNT_VIEW, Action.SERVICE_ACCOUNT_MANAGE
-    listed = Listed(
-        AuditAction.SERVICE_ACCOUNT_CREATE,
-        AuditAction.SERVICE_ACCOUNT_CHANGE,
-        AuditAction.SERVICE_ACCOUNT_DELETE,
-        ("name", "is_active"),
-    )
+    listed = LISTED
     can_add = can_change = can_delete = True
     list_display = ("name", "is_active", "key_count", "created_at")
     list_filter = ("is_active",)

@@ -10,33 +10,15 @@ from django.utils.translation import gettext_lazy as _
 from unfold.decorators import display
 
 from console.pages import PlatformAdmin
-from tenants.audit_actions import AuditAction
 from tenants.models import Membership, Tenant
 from tenants.permissions import Action
-from tenants.services.rows import Listed
-
-# What operators set, and what the audit log tells of it.
-EDITED = (
-    "name",
-    "slug",
-    "is_active",
-    "high_water_tokens",
-    "weight",
-    "default_priority",
-    "highest_priority",
-    "requires_mfa",
-)
+from tenants.services.tenants import EDITED, LISTED
 
 
 @admin.register(Tenant)
 class TenantPages(PlatformAdmin):
     sees, manages = Action.TENANT_VIEW, Action.TENANT_MANAGE
-    listed = Listed(
-        AuditAction.TENANT_CREATE,
-        AuditAction.TENANT_CHANGE,
-        AuditAction.TENANT_DELETE,
-        EDITED,
-    )
+    listed = LISTED
     list_display = ("name", "slug", "is_active", "member_count", "created_at")
     list_filter = ("is_active",)
     search_fields = ("name", "slug")

@@ -1,0 +1,1 @@
+"""What the management API offers, one file a kind of thing."""
