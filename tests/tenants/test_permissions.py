@@ -32,6 +32,8 @@ MANAGING = VIEWS | {
     "settings.manage",
     "sign_in_policy.manage",
 }
+# For people in the admin alone.
+POLICIES = {"settings.view", "settings.manage", "sign_in_policy.manage"}
 RELEASES = {"release.view", "route.view"}
 OWN_TENANT = {"limit.view", "tenant.view"}
 
@@ -43,7 +45,7 @@ IN_THEIR_TENANT = {
     Role.BILLING: OWN_TENANT | {"generation.view"},
     Role.AUDITOR: VIEWS | OWN_TENANT | {"audit.export"},
     SERVICE_ACCOUNT: {"answer.ask"},
-    ADMIN_KEY: (MANAGING - RECORDS) | OWN_TENANT | {"answer.ask", "generation.view"},
+    ADMIN_KEY: (MANAGING - RECORDS - POLICIES) | OWN_TENANT | {"answer.ask", "generation.view"},
 }
 PLATFORM_VIEWS = OWN_TENANT | {"maintenance.view", "person.view", "platform_role.view"}
 EVERYWHERE = {
