@@ -7,7 +7,7 @@ import logging
 
 from celery import shared_task
 
-from inference.services import maintenance, recovery
+from inference.services import maintenance, recovery, usage
 from kernel.clock import SystemClock
 from kernel.redis import connected
 
@@ -37,3 +37,9 @@ def clean_up_checkpoints() -> dict[str, int]:
 async def _clean_up() -> dict[str, int]:
     async with connected() as redis:
         return await maintenance.clean_up(redis, SystemClock())
+
+
+@shared_task
+def count_usage() -> int:
+    """Add what was settled since to the hours of usage; how many generations that were."""
+    return usage.count_settled()

@@ -22,6 +22,7 @@ class Generation(ScopedModel):
     log holds.
 
     prompt_tokens: counted at admission; output_tokens: the log's own count, set when settled
+    usage_counted: whether it is in its `UsageHour`; set by the roll-up alone
     """
 
     id = models.CharField(
@@ -44,6 +45,7 @@ class Generation(ScopedModel):
     output_tokens = models.PositiveIntegerField(_("output tokens"), default=0)
     created_at = models.DateTimeField(_("created"))
     settled_at = models.DateTimeField(_("settled"), null=True, blank=True)
+    usage_counted = models.BooleanField(_("usage counted"), default=False, editable=False)
 
     class Meta:
         verbose_name = _("generation")
@@ -52,6 +54,12 @@ class Generation(ScopedModel):
             models.Index(fields=["tenant", "-created_at"], name="generation_by_tenant"),
             models.Index(
                 fields=["created_at"], name="generation_open", condition=models.Q(state="open")
+            ),
+            models.Index(fields=["-created_at"], name="generation_by_time"),
+            models.Index(
+                fields=["settled_at"],
+                name="generation_uncounted",
+                condition=models.Q(settled_at__isnull=False, usage_counted=False),
             ),
         ]
         constraints = [

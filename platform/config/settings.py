@@ -232,6 +232,11 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 300.0,
         "options": {"expires": 300},
     },
+    "count-usage": {
+        "task": "inference.tasks.count_usage",
+        "schedule": 15.0,
+        "options": {"expires": 15},
+    },
 }
 
 # -- Engine host
