@@ -51,11 +51,13 @@ class Generation(ScopedModel):
         verbose_name = _("generation")
         verbose_name_plural = _("generations")
         indexes = [
-            models.Index(fields=["tenant", "-created_at"], name="generation_by_tenant"),
+            models.Index(fields=["tenant", "-created_at", "-id"], name="generation_by_tenant"),
             models.Index(
                 fields=["created_at"], name="generation_open", condition=models.Q(state="open")
             ),
-            models.Index(fields=["-created_at"], name="generation_by_time"),
+            models.Index(fields=["-created_at", "-id"], name="generation_by_time"),
+            models.Index(fields=["principal", "-created_at"], name="generation_by_principal"),
+            models.Index(fields=["key_id", "-created_at"], name="generation_by_key"),
             models.Index(
                 fields=["settled_at"],
                 name="generation_uncounted",
