@@ -20,9 +20,9 @@ ROWS = 4_000
 QUERIES = 14
 PAGES = {
     "generations": "/admin/inference/generation/",
-    "generations, page 9": "/admin/inference/generation/?p=9",
+    "generations, page 3": "/admin/inference/generation/?p=3",
     "conversations": "/admin/streaming/conversation/",
-    "conversations, page 9": "/admin/streaming/conversation/?p=9",
+    "conversations, page 3": "/admin/streaming/conversation/?p=3",
 }
 BIG = ("inference_generation", "streaming_conversation", "streaming_message")
 
