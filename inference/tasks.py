@@ -7,7 +7,7 @@ import logging
 
 from celery import shared_task
 
-from inference.services import maintenance, recovery, seals
+from inference.services import maintenance, recovery, seals, usage
 from kernel.clock import SystemClock
 from kernel.redis import connected
 
@@ -43,3 +43,9 @@ async def _clean_up() -> dict[str, int]:
 def seal_generations() -> int:
     """Put into the audit chain what was settled since the last round."""
     return seals.seal_settled(now=SystemClock().now())
+
+
+@shared_task
+def count_usage() -> int:
+    """Add what was settled since to the hours of usage; how many generations that were."""
+    return usage.count_settled()

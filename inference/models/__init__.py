@@ -6,6 +6,7 @@ from inference.models.maintenance_run import Maintenance, MaintenanceRun
 from inference.models.release import EngineKind, Release
 from inference.models.replay_key import ReplayKey
 from inference.models.route import Detached, Route
+from inference.models.usage_hour import UsageHour
 
 __all__ = [
     "Checkpoint",
@@ -18,4 +19,5 @@ __all__ = [
     "ReplayKey",
     "Route",
     "State",
+    "UsageHour",
 ]

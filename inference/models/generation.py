@@ -23,6 +23,7 @@ class Generation(ScopedModel):
 
     prompt_tokens: counted at admission; output_tokens: the log's own count, set when settled
     seal: of which record in the audit log it is a part; null until then
+    usage_counted: whether it is in its `UsageHour`; set by the roll-up alone
     """
 
     id = models.CharField(
@@ -45,6 +46,7 @@ class Generation(ScopedModel):
     output_tokens = models.PositiveIntegerField(_("output tokens"), default=0)
     created_at = models.DateTimeField(_("created"))
     settled_at = models.DateTimeField(_("settled"), null=True, blank=True)
+    usage_counted = models.BooleanField(_("usage counted"), default=False, editable=False)
 
     seal = models.CharField(  # noqa: DJ001 - added to large tables without writing their rows
         _("seal"), max_length=MAX_LENGTH, null=True, editable=False
@@ -54,7 +56,7 @@ class Generation(ScopedModel):
         verbose_name = _("generation")
         verbose_name_plural = _("generations")
         indexes = [
-            models.Index(fields=["tenant", "-created_at"], name="generation_by_tenant"),
+            models.Index(fields=["tenant", "-created_at", "-id"], name="generation_by_tenant"),
             models.Index(
                 fields=["created_at"], name="generation_open", condition=models.Q(state="open")
             ),
@@ -67,6 +69,14 @@ class Generation(ScopedModel):
                 fields=["seal"],
                 name="generation_by_seal",
                 condition=models.Q(seal__isnull=False),
+            ),
+            models.Index(fields=["-created_at", "-id"], name="generation_by_time"),
+            models.Index(fields=["principal", "-created_at"], name="generation_by_principal"),
+            models.Index(fields=["key_id", "-created_at"], name="generation_by_key"),
+            models.Index(
+                fields=["settled_at"],
+                name="generation_uncounted",
+                condition=models.Q(settled_at__isnull=False, usage_counted=False),
             ),
         ]
         constraints = [

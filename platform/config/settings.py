@@ -287,6 +287,11 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 60.0,
         "options": {"expires": 60},
     },
+    "count-usage": {
+        "task": "inference.tasks.count_usage",
+        "schedule": 15.0,
+        "options": {"expires": 15},
+    },
 }
 
 # -- Engine host

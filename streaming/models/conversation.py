@@ -29,6 +29,8 @@ class Conversation(ScopedModel):
         verbose_name_plural = _("conversations")
         indexes = [
             models.Index(fields=["tenant", "user", "-updated_at"], name="conversation_recent"),
+            models.Index(fields=["tenant", "-updated_at", "-id"], name="conversation_by_tenant"),
+            models.Index(fields=["-updated_at", "-id"], name="conversation_by_time"),
         ]
 
     def __str__(self) -> str:

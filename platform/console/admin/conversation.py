@@ -3,13 +3,15 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Count, QuerySet
+from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import display
+from unfold.paginator import InfinitePaginator
 
 from console.pages import TenantAdmin
-from streaming.models import Conversation
+from streaming.models import Conversation, Message
 from tenants.permissions import Action
 
 
@@ -20,8 +22,13 @@ class ConversationPages(TenantAdmin):
     sees = Action.CONVERSATION_VIEW
     list_display = ("id", "username", "message_count", "created_at", "updated_at")
     list_select_related = ("user",)
-    search_fields = ("id", "user__username")
+    search_fields = ("id__exact", "user__username__exact")
+    search_help_text = _("The exact id of a conversation, or a person's username.")
+    sortable_by = ()
+    paginator = InfinitePaginator
     show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    actions = None
     ordering = ("-updated_at",)
     fields = ("id", "username", "message_count", "created_at", "updated_at")
     readonly_fields = ("username", "message_count")
@@ -29,7 +36,10 @@ class ConversationPages(TenantAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Conversation]:
         rows: QuerySet[Conversation] = super().get_queryset(request)
-        return rows.annotate(message_total=Count("messages"))
+        # Counted for the rows that are shown; a join would group all there are.
+        messages = Message.objects.filter(conversation=OuterRef("pk")).order_by()
+        total = messages.values("conversation").annotate(total=Count("pk")).values("total")
+        return rows.annotate(message_total=Coalesce(Subquery(total), 0))
 
     @display(description=_("person"), ordering="user__username")  # type: ignore[untyped-decorator]
     def username(self, obj: Any) -> str:

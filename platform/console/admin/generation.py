@@ -6,6 +6,7 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import display
+from unfold.paginator import InfinitePaginator
 
 from console.pages import TenantAdmin
 from inference.models import Generation, State
@@ -28,8 +29,14 @@ class GenerationPages(TenantAdmin):
     )
     list_filter = ("state",)
     list_select_related = ("route",)
-    search_fields = ("id", "principal", "key_id")
+    # Each by an index of its own: a text in the middle would be looked for in every row.
+    search_fields = ("id__exact", "principal__exact", "key_id__exact")
+    search_help_text = _("The exact id of a generation, principal or API key.")
+    sortable_by = ()
+    paginator = InfinitePaginator
     show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    actions = None
     ordering = ("-created_at",)
     fields = (
         "id",
