@@ -48,6 +48,7 @@ class Action(StrEnum):
     SERVICE_ACCOUNT_MANAGE = "service_account.manage"
     SERVICE_ACCOUNT_VIEW = "service_account.view"
     TENANT_MANAGE = "tenant.manage"
+    TENANT_SUSPEND = "tenant.suspend"
     TENANT_VIEW = "tenant.view"
 
 
@@ -82,6 +83,7 @@ service_account.view   |    x            .           .        x       .    |   x
 service_account.manage |    x            .           .        .       .    |   x     x     .      .       .           .
 tenant.view            |    x            .           .        x       x    |   .     .     .      .       .           .
 tenant.manage          |    x            .           .        .       .    |   .     .     .      .       .           .
+tenant.suspend         |    x            .           .        .       .    |   .     .     .      .       .           .
 """  # noqa: E501 - a table
 
 # Who gives roles in a tenant gives none above their own.

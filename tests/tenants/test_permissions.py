@@ -42,7 +42,7 @@ EVERYWHERE = {
     | RELEASES
     | PLATFORM_VIEWS
     | {"person.manage", "platform_role.manage", "release.manage", "route.manage"}
-    | {"replica.view", "replica.manage", "tenant.manage"},
+    | {"replica.view", "replica.manage", "tenant.manage", "tenant.suspend"},
     PlatformRole.RELEASE_MANAGER: RELEASES | {"release.manage", "route.manage"},
     PlatformRole.APPROVER: RELEASES | {"release.approve"},
     PlatformRole.AUDITOR: VIEWS | RELEASES | PLATFORM_VIEWS | {"audit.export"},

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import display
 
-from console.pages import PlatformAdmin
+from console.suspension import Suspends
 from tenants.audit_actions import AuditAction
 from tenants.models import Membership, Tenant
 from tenants.permissions import Action
@@ -19,7 +19,6 @@ from tenants.services.rows import Listed
 EDITED = (
     "name",
     "slug",
-    "is_active",
     "high_water_tokens",
     "weight",
     "default_priority",
@@ -28,7 +27,7 @@ EDITED = (
 
 
 @admin.register(Tenant)
-class TenantPages(PlatformAdmin):
+class TenantPages(Suspends):
     sees, manages = Action.TENANT_VIEW, Action.TENANT_MANAGE
     listed = Listed(
         AuditAction.TENANT_CREATE,
@@ -39,8 +38,9 @@ class TenantPages(PlatformAdmin):
     list_display = ("name", "slug", "is_active", "member_count", "created_at")
     list_filter = ("is_active",)
     search_fields = ("name", "slug")
-    fields = (*EDITED, "created_at")
-    readonly_fields = ("created_at",)
+    fields = (*EDITED, "is_active", "suspension_reason", "created_at")
+    readonly_fields = ("is_active", "suspension_reason", "created_at")
+    actions_detail = ("suspend_one", "resume_one")
     prepopulated_fields = {"slug": ("name",)}
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Tenant]:
