@@ -26,6 +26,8 @@ class AuditAction(TextChoices):
     TENANT_CREATE = "tenant.create", _("create a tenant")
     TENANT_CHANGE = "tenant.change", _("change a tenant")
     TENANT_DELETE = "tenant.delete", _("delete a tenant")
+    TENANT_SUSPEND = "tenant.suspend", _("suspend a tenant")
+    TENANT_RESUME = "tenant.resume", _("resume a suspended tenant")
     MEMBER_ADD = "member.add", _("add a member")
     MEMBER_CHANGE = "member.change", _("change a member's role")
     MEMBER_REMOVE = "member.remove", _("remove a member")

@@ -55,6 +55,7 @@ class Action(StrEnum):
     SETTINGS_MANAGE = "settings.manage"
     SETTINGS_VIEW = "settings.view"
     TENANT_MANAGE = "tenant.manage"
+    TENANT_SUSPEND = "tenant.suspend"
     TENANT_VIEW = "tenant.view"
 
 
@@ -94,6 +95,7 @@ settings.view          |    x            .           .        x       .    |   x
 settings.manage        |    x            .           .        .       .    |   x     x     .      .       .           .
 tenant.view            |    x            .           .        x       x    |   x     x     .      x       x           .
 tenant.manage          |    x            .           .        .       .    |   .     .     .      .       .           .
+tenant.suspend         |    x            .           .        .       .    |   .     .     .      .       .           .
 """  # noqa: E501 - a table
 
 # What a key with the scope `admin` may do in its tenant: apart from the table, so that what is

@@ -17,6 +17,7 @@ from tenants.models import Membership
 from tenants.principal import Principal
 from tenants.services.people import as_principal, chatting
 from tenants.services.standing import memberships_of
+from tenants.services.suspension import suspended_tenants_of
 
 P = ParamSpec("P")
 # The socket reads the same entry, so a page and its socket are always in the same tenant.
@@ -50,10 +51,16 @@ def for_members(view: View[P]) -> Callable[Concatenate[HttpRequest, P], HttpResp
             return redirect_to_login(request.get_full_path() if seen else reverse("chat"))
         member = _member(request)
         if member is None:
-            return render(request, "pages/no_membership.html", status=403)
+            return _without_tenant(request)
         return view(request, member, *args, **kwargs)
 
     return page
+
+
+def _without_tenant(request: HttpRequest) -> HttpResponse:
+    suspended = suspended_tenants_of(request.user)
+    page = "pages/suspended.html" if suspended else "pages/no_membership.html"
+    return render(request, page, {"suspended": suspended}, status=403)
 
 
 def _member(request: HttpRequest) -> Member | None:

@@ -16,6 +16,8 @@ LEAST_WEIGHT, MOST_WEIGHT = 0.01, 100
 class Tenant(models.Model):
     """An organisation or department that is served, billed and kept apart from the others.
 
+    is_active: False while it is suspended (`tenants.services.suspension`): the one truth of it
+    suspension_reason: what its people are told meanwhile; the audit log says when and by whom
     high_water_tokens, highest_priority: what an operator grants; own_high_water_tokens,
         default_priority: what its own people set within that
     """
@@ -28,7 +30,16 @@ class Tenant(models.Model):
     is_active = models.BooleanField(
         _("active"),
         default=True,
-        help_text=_("An inactive tenant keeps its data; its people and keys are refused."),
+        editable=False,
+        help_text=_("A suspended tenant keeps its data; its people and keys are refused."),
+    )
+    suspension_reason = models.CharField(
+        _("suspended because"),
+        max_length=200,
+        blank=True,
+        default="",
+        db_default="",
+        editable=False,
     )
     high_water_tokens = models.PositiveIntegerField(
         _("read-ahead (tokens)"),
@@ -80,6 +91,10 @@ class Tenant(models.Model):
         verbose_name_plural = _("tenants")
         ordering = ("slug",)
         constraints = [
+            models.CheckConstraint(
+                condition=models.Q(is_active=False) | models.Q(suspension_reason=""),
+                name="tenant_suspension_reason_while_suspended",
+            ),
             models.CheckConstraint(
                 condition=models.Q(weight__gte=LEAST_WEIGHT, weight__lte=MOST_WEIGHT),
                 name="tenant_weight_in_range",

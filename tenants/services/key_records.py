@@ -84,12 +84,15 @@ class KeyRecord:
 
     def check(self, *, now: datetime) -> Principal:
         """Whom it speaks for. Raises Unauthenticated, the same for every reason, and
-        PermissionDenied `tenant_inactive` for a good key of a tenant that was switched off.
+        PermissionDenied `tenant_suspended` for a good key of a tenant that is suspended.
         """
         if not self.is_on or self.is_expired(now=now):
             raise refused()
         if not self.tenant_is_active:
-            raise PermissionDenied(gettext_noop("This tenant is inactive."), code="tenant_inactive")
+            raise PermissionDenied(
+                gettext_noop("This tenant is suspended. Ask the platform's operators."),
+                code="tenant_suspended",
+            )
         return self.principal
 
 

@@ -192,8 +192,8 @@ def authenticate_key(authorization: str, *, now: datetime) -> Principal:
     """Whom an `Authorization` header speaks for, wherever it comes from. One query; none for what
     can't be a key.
 
-    Raises Unauthenticated, the same for every reason, and PermissionDenied `tenant_inactive` for a
-    good key of a tenant that was switched off.
+    Raises Unauthenticated, the same for every reason, and PermissionDenied `tenant_suspended` for a
+    good key of a tenant that is suspended.
     """
     return _record_of(authorization).check(now=now)
 

@@ -74,7 +74,7 @@ class KnownKeys:
         """What an `Authorization` header gives, as of at most `KEY_CACHE_S` ago.
 
         Raises Unauthenticated, the same for every reason; for a good key PermissionDenied
-        `tenant_inactive` or `address_not_allowed`.
+        `tenant_suspended` or `address_not_allowed`.
         """
         if len(authorization) > HEADER_LIMIT:
             raise key_records.refused()

@@ -17,7 +17,7 @@ from tenants.services.rows import Listed, save_row
 
 LIMITS = ("high_water_tokens", "weight", "default_priority", "highest_priority")
 # What operators set, and what the audit log tells of it.
-EDITED = ("name", "slug", "is_active", *LIMITS, "requires_mfa")
+EDITED = ("name", "slug", *LIMITS, "requires_mfa")
 LISTED = Listed(
     AuditAction.TENANT_CREATE, AuditAction.TENANT_CHANGE, AuditAction.TENANT_DELETE, EDITED
 )
@@ -54,15 +54,6 @@ def change_tenant(
             setattr(tenant, name, value)
         _save(tenant, actor=actor, now=now)
     return tenant
-
-
-def suspend_tenant(*, tenant_id: str, actor: Actor, now: datetime) -> Tenant:
-    """Refuse a tenant's people and keys, and end what they have open; its data stays."""
-    return change_tenant(tenant_id=tenant_id, changes={"is_active": False}, actor=actor, now=now)
-
-
-def resume_tenant(*, tenant_id: str, actor: Actor, now: datetime) -> Tenant:
-    return change_tenant(tenant_id=tenant_id, changes={"is_active": True}, actor=actor, now=now)
 
 
 def _save(tenant: Tenant, *, actor: Actor, now: datetime) -> None:

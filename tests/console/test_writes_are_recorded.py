@@ -43,7 +43,6 @@ TENANT = {
     "weight": "1.0",
     "default_priority": "standard",
     "highest_priority": "interactive",
-    "is_active": "on",
 }
 
 

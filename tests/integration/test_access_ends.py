@@ -90,7 +90,7 @@ def model_taken_away(stack: Stack, tenant: TenantAccess) -> contextlib.AbstractC
     [
         (revoked, "access_ended"),
         (account_switched_off, "access_ended"),
-        (tenant_suspended, "tenant_inactive"),
+        (tenant_suspended, "tenant_suspended"),
         (model_taken_away, "model_not_allowed"),
     ],
 )

@@ -68,7 +68,7 @@ def test_the_key_of_a_tenant_that_was_switched_off(stack: Stack) -> None:
     response = httpx.post(stack.url + CHAT, headers=headers, json=asking())
     assert response.status_code == 403
     error = response.json()["error"]
-    assert (error["code"], error["type"]) == ("tenant_inactive", "permission_error")
+    assert (error["code"], error["type"]) == ("tenant_suspended", "permission_error")
 
 
 def test_a_session_cookie_opens_no_api(stack: Stack) -> None:
@@ -142,7 +142,7 @@ def test_every_header_goes_through_the_same_checks(stack: Stack, name: str) -> N
         good = {name: f"{scheme}{stack.acme.key}"}
         assert client.get("/v1/models", headers=good).status_code == 200
         off = client.get("/v1/models", headers={name: f"{scheme}{stack.closed.key}"})
-        assert (off.status_code, off.json()["error"]["code"]) == (403, "tenant_inactive")
+        assert (off.status_code, off.json()["error"]["code"]) == (403, "tenant_suspended")
 
 
 @pytest.mark.parametrize(

@@ -180,10 +180,10 @@ def test_who_has_no_tenant_is_told_so(acme: World) -> None:
     nobody = person("nobody")
     acme.tenant.is_active = False
     acme.tenant.save()
-    for user in (nobody, acme.member):
+    for user, told in ((nobody, "No organisation yet"), (acme.member, "is suspended")):
         response = client_of(user).get("/chat/")
         assert response.status_code == 403
-        assert "No organisation yet" in response.content.decode()
+        assert told in response.content.decode()
         assert "Sign out" in response.content.decode()
 
 

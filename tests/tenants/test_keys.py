@@ -215,7 +215,7 @@ def test_a_good_key_of_an_inactive_tenant_is_denied_and_a_bad_one_learns_nothing
     acme.tenant.save()
     with pytest.raises(PermissionDenied) as denial:
         authenticate_key(f"Bearer {acme.key_text}", now=NOW)
-    assert denial.value.code == "tenant_inactive"
+    assert denial.value.code == "tenant_suspended"
     refusals(acme)
 
 

@@ -53,7 +53,7 @@ EVERYWHERE = {
     | RELEASES
     | PLATFORM_VIEWS
     | {"person.manage", "platform_role.manage", "release.manage", "route.manage"}
-    | {"limit.manage", "replica.view", "replica.manage", "tenant.manage"},
+    | {"limit.manage", "replica.view", "replica.manage", "tenant.manage", "tenant.suspend"},
     PlatformRole.RELEASE_MANAGER: RELEASES | {"release.manage", "route.manage"},
     PlatformRole.APPROVER: RELEASES | {"release.approve"},
     PlatformRole.AUDITOR: VIEWS | RELEASES | PLATFORM_VIEWS | {"audit.export"},

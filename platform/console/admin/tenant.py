@@ -9,21 +9,22 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import display
 
-from console.pages import PlatformAdmin
+from console.suspension import Suspends
 from tenants.models import Membership, Tenant
 from tenants.permissions import Action
 from tenants.services.tenants import EDITED, LISTED
 
 
 @admin.register(Tenant)
-class TenantPages(PlatformAdmin):
+class TenantPages(Suspends):
     sees, manages = Action.TENANT_VIEW, Action.TENANT_MANAGE
     listed = LISTED
     list_display = ("name", "slug", "is_active", "member_count", "created_at")
     list_filter = ("is_active",)
     search_fields = ("name", "slug")
-    fields = (*EDITED, "created_at")
-    readonly_fields = ("created_at",)
+    fields = (*EDITED, "is_active", "suspension_reason", "created_at")
+    readonly_fields = ("is_active", "suspension_reason", "created_at")
+    actions_detail = ("suspend_one", "resume_one")
     prepopulated_fields = {"slug": ("name",)}
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Tenant]:

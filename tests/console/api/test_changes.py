@@ -190,8 +190,11 @@ def test_deactivation_ends_sessions_and_if_asked_keys(callers: Callers, acme: Wo
 
 
 def test_a_suspended_tenant_lets_nobody_in(callers: Callers, acme: World) -> None:
-    callers["operator"].post(own(acme, "/suspend"))
-    problem(callers["admin_key"].get("/me"), 403, "tenant_inactive")
+    suspended = callers["operator"].post(own(acme, "/suspend"), {"reason": "Not paid."})
+    assert suspended.json()["suspension_reason"] == "Not paid."
+    again = callers["operator"].post(own(acme, "/suspend"), {"reason": "Not paid."})
+    problem(again, 409, "already_suspended")
+    problem(callers["admin_key"].get("/me"), 403, "tenant_suspended")
     problem(callers["owner"].get(own(acme)), 404, "tenant_not_found")
     callers["operator"].post(own(acme, "/resume"))
     assert callers["admin_key"].get("/me").status_code == 200

@@ -26,8 +26,8 @@ PLATFORM = {"operator", "platform_auditor"}
 TABLE: list[tuple[str, str, Any, set[str], int]] = [
     ("GET", OWN, None, BILLED, 200),
     ("PATCH", OWN, {"name": "n"}, OPERATORS, 200),
-    ("POST", f"{OWN}/suspend", None, OPERATORS, 200),
-    ("POST", f"{OWN}/resume", None, OPERATORS, 200),
+    ("POST", f"{OWN}/suspend", {"reason": "Not paid."}, OPERATORS, 200),
+    ("POST", f"{OWN}/resume", None, OPERATORS, 409),
     ("GET", f"{OWN}/limits", None, BILLED, 200),
     ("PATCH", f"{OWN}/limits", {"weight": 2}, OPERATORS, 428),
     ("GET", f"{OWN}/members", None, SEERS, 200),

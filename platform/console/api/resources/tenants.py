@@ -16,13 +16,14 @@ from console.api.shapes.tenant import (
     LimitsChangeShape,
     LimitsShape,
     NewTenantShape,
+    SuspensionShape,
     TenantChangeShape,
     TenantShape,
 )
 from tenants.audit_actions import AuditAction
 from tenants.models import Tenant
 from tenants.permissions import Action
-from tenants.services import tenants
+from tenants.services import suspension, tenants
 
 
 class TenantFilters(FilterSet):  # type: ignore[misc] # no types
@@ -102,15 +103,17 @@ class Suspend(Resource):
     @operation(
         "suspendTenant",
         "Suspend a tenant",
-        needs=Action.TENANT_MANAGE,
+        needs=Action.TENANT_SUSPEND,
+        body=SuspensionShape,
         answer=TenantShape,
-        tells=AuditAction.TENANT_CHANGE,
+        tells=AuditAction.TENANT_SUSPEND,
         about="Its people and keys are refused, what they have open ends within a second; its data"
-        " stays. Done already, nothing happens.",
+        " stays. One that is suspended already: 409.",
     )
-    def post(self, request: Request, tenant_id: str) -> Response:
-        tenant = tenants.suspend_tenant(
-            tenant_id=tenant_id, actor=self.caller.actor, now=timezone.now()
+    def post(self, request: Request, tenant_id: str, body: dict[str, Any]) -> Response:
+        tenant = _tenant(tenant_id)
+        suspension.suspend(
+            tenant=tenant, reason=body["reason"], actor=self.caller.actor, now=timezone.now()
         )
         return shown(tenant, TenantShape)
 
@@ -121,14 +124,14 @@ class Resume(Resource):
     @operation(
         "resumeTenant",
         "End a tenant's suspension",
-        needs=Action.TENANT_MANAGE,
+        needs=Action.TENANT_SUSPEND,
         answer=TenantShape,
-        tells=AuditAction.TENANT_CHANGE,
+        tells=AuditAction.TENANT_RESUME,
+        about="One that is not suspended: 409.",
     )
     def post(self, request: Request, tenant_id: str) -> Response:
-        tenant = tenants.resume_tenant(
-            tenant_id=tenant_id, actor=self.caller.actor, now=timezone.now()
-        )
+        tenant = _tenant(tenant_id)
+        suspension.resume(tenant=tenant, actor=self.caller.actor, now=timezone.now())
         return shown(tenant, TenantShape)
 
 

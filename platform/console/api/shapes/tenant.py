@@ -25,6 +25,7 @@ class TenantShape(Shape):
         "slug": "acme",
         "name": "Acme and sons",
         "is_active": True,
+        "suspension_reason": "",
         "created_at": "2030-01-01T12:00:00Z",
     }
 
@@ -32,6 +33,7 @@ class TenantShape(Shape):
     slug = serializers.CharField()
     name = serializers.CharField()
     is_active = Flag(help_text="Its people and keys are refused if not.")
+    suspension_reason = serializers.CharField(help_text="Empty unless it is suspended.")
     created_at = serializers.DateTimeField()
 
 
@@ -77,6 +79,12 @@ class TenantChangeShape(Shape):
 
     slug = Slug(required=False)
     name = Text(max_length=200, required=False)
+
+
+class SuspensionShape(Shape):
+    example = {"reason": "The contract has ended. Ask the service desk."}
+
+    reason = Text(max_length=200, help_text="One sentence, which the tenant's people read.")
 
 
 class LimitsChangeShape(Shape):
