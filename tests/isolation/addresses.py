@@ -1,7 +1,8 @@
 """Every address of the platform, and how it is probed with another tenant's things.
 
 A new address needs a line here, or `test_every_address.py` fails. Pages of a ModelAdmin don't: the
-probe of the admin (`tests/console/test_two_tenants.py`) walks them by itself.
+probe of the admin (`tests/console/test_two_tenants.py`) walks them by itself, and so does that of
+the management API (`test_management_api.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tests.console.samples import SAMPLES
 from tests.tenants.worlds import World
 
 PAGES, API = "config.urls", "streaming.openai.urls"
+MANAGEMENT = "api/v1/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,9 @@ def addresses(urlconf: str = PAGES) -> list[Address]:
     return [
         Address(pattern, name, urlconf)
         for pattern, name in walked(get_resolver(urlconf).url_patterns)
-        if name not in models and "<path:object_id>" not in pattern
+        if name not in models
+        and "<path:object_id>" not in pattern
+        and not pattern.startswith(MANAGEMENT)
     ]
 
 
