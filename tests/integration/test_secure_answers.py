@@ -26,7 +26,7 @@ HTML = {"Accept": "text/html,*/*;q=0.8"}
         ("GET", "/login/", 200),
         ("GET", "/", 302),
         ("GET", "/chat/", 302),
-        ("GET", "/admin/login/", 200),
+        ("GET", "/admin/login/", 302),
         ("GET", "/admin/", 302),
         ("GET", "/nothing/here/", 404),
         ("POST", "/login/", 403),

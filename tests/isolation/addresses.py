@@ -96,17 +96,6 @@ PROBES: dict[str, Probe] = {
     "login/": ANYBODYS,
     "logout/": ANYBODYS,
 }
-# The management API's addresses name everything that they are about.
-MANAGEMENT = Probe(
-    with_ids=lambda world: {
-        "tenant_id": world.tenant.pk,
-        "person_id": str(world.member.pk),
-        "account_id": world.account.pk,
-        "key_id": world.key.pk,
-    }
-)
-# -- and those of it that list what whoever asks may see
-OF_WHOEVER_ASKS = {"api/v1/openapi.json", "api/v1/docs/", "api/v1/me", "api/v1/tenants"}
 # One's own account: whoever is signed in, and nothing else, says whose.
 ACCOUNT = Probe(found=True, anonymous=True, post=person)
 
@@ -154,6 +143,4 @@ def addresses(urlconf: str = PAGES) -> list[Address]:
 def probe_of(address: Address) -> Probe | None:
     if address.pattern.startswith("account/"):
         return ACCOUNT
-    if address.pattern.startswith("api/v1/"):
-        return OWN if address.pattern in OF_WHOEVER_ASKS else MANAGEMENT
     return PROBES.get(address.pattern)
