@@ -13,7 +13,7 @@ from pytest_django.fixtures import Settings
 from tests.console.samples import furnish
 from tests.console.test_two_tenants import belongings, nothing_points_across
 from tests.isolation.addresses import PROBES, Address, Probe, addresses, probe_of
-from tests.tenants.worlds import World, joined, person, world
+from tests.tenants.worlds import World, joined, person
 
 # Whatever is asked for by nobody leads to the sign-in page, or is refused.
 CLOSED = {301, 302, 401, 403, 404, 405}
@@ -41,16 +41,6 @@ def path_of(pattern: str, ids: dict[str, Any]) -> str:
 @pytest.fixture(autouse=True)
 def _as_in_production(settings: Settings) -> None:
     settings.METRICS_TOKEN = "only the monitoring knows"
-
-
-@pytest.fixture
-def acme(db: None) -> World:
-    return world("acme")
-
-
-@pytest.fixture
-def globex(db: None) -> World:
-    return world("globex")
 
 
 @pytest.fixture(params=ROLES)

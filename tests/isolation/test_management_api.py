@@ -16,7 +16,7 @@ from tests.console.samples import furnish
 from tests.console.test_two_tenants import belongings, nothing_points_across
 from tests.isolation.addresses import walked
 from tests.isolation.test_every_address import path_of, told
-from tests.tenants.worlds import World, joined, person, world
+from tests.tenants.worlds import World, joined, person
 
 URLCONF = "console.api.urls"
 PATTERNS = [f"api/v1/{pattern}" for pattern, _ in walked(get_resolver(URLCONF).url_patterns)]
@@ -39,16 +39,6 @@ def variables(pattern: str) -> list[str]:
 def test_every_variable_of_an_address_can_be_filled_in() -> None:
     used = {name for pattern in PATTERNS for name in variables(pattern)}
     assert used == set(IDS), "Say in IDS which of the other tenant's things it names."
-
-
-@pytest.fixture
-def acme(db: None) -> World:
-    return world("acme")
-
-
-@pytest.fixture
-def globex(db: None) -> World:
-    return world("globex")
 
 
 @pytest.fixture(params=CALLERS)
