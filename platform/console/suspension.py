@@ -7,6 +7,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
+from django.contrib.admin.utils import unquote
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
@@ -51,7 +52,7 @@ class Suspends(PlatformAdmin):
         variant=ActionVariant.DANGER,
     )
     def suspend_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        tenant = get_object_or_404(Tenant, pk=object_id)
+        tenant = get_object_or_404(Tenant, pk=unquote(object_id))
         form = SuspendForm(request.POST if request.method == "POST" else None)
         if form.is_valid():
             return self._carry_out(
@@ -71,7 +72,7 @@ class Suspends(PlatformAdmin):
         description=_("Resume"), url_path="resume", permissions=["suspend"]
     )
     def resume_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        tenant = get_object_or_404(Tenant, pk=object_id)
+        tenant = get_object_or_404(Tenant, pk=unquote(object_id))
         if request.method == "POST":
             return self._carry_out(
                 request,

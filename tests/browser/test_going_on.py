@@ -18,7 +18,7 @@ from tests.ground.processes import wait_until
 pytestmark = BROWSER
 
 LOST = "Connection lost, going on as soon as it is back"
-HAS_BEGUN = "window.seen.at(-1)?.[1].length > 60"
+HAS_BEGUN = "() => window.seen.at(-1)?.[1].length > 60"
 GENERATIONS = "SELECT * FROM inference_generation WHERE conversation_id = ?"
 MESSAGES = "SELECT * FROM streaming_message WHERE conversation_id = ? ORDER BY id"
 
@@ -155,7 +155,7 @@ async def test_a_socket_that_is_cut_again_and_again(
     chat = await in_mid_answer(page)
     for cut in (1, 2, 3):
         await brake.sockets[-1].close(code=1012)
-        await page.wait_for_function("window.seen.at(-1)[0] === 'resuming'")
+        await page.wait_for_function("() => window.seen.at(-1)[0] === 'resuming'")
         await chat.reaches("streaming")
         assert len(brake.sockets) == cut + 1
     brake.release()

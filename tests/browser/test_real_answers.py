@@ -18,7 +18,7 @@ from tests.ground.processes import wait_until
 pytestmark = [*BROWSER, pytest.mark.model]
 
 # Enough of an answer for a picture, or all there is.
-LONG_ENOUGH = "(([state, text]) => text.length > 500 || state !== 'streaming')(window.seen.at(-1))"
+LONG_ENOUGH = "() => (([state, text]) => text.length > 500 || state !== 'streaming')(window.seen.at(-1))"
 QUESTION = "Write a short text about how a river shapes its valley."
 MESSAGES = "SELECT * FROM streaming_message WHERE conversation_id = ? ORDER BY created_at, id"
 
@@ -70,7 +70,7 @@ async def test_stop_ends_the_answer_and_keeps_what_came(
     chat = await Chat(page).open()
     await chat.watch()
     await chat.send("Write a long story about a river and its people, in many chapters.")
-    await page.wait_for_function("window.seen.at(-1)?.[1].length > 40")
+    await page.wait_for_function("() => window.seen.at(-1)?.[1].length > 40")
     await chat.stop_button.click()
     await chat.reaches("stopped")
     await expect(chat.answer).to_contain_text("Stopped.")

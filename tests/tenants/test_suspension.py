@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.contrib.admin.utils import quote
 from django.db import IntegrityError, transaction
 from django.test import Client
 
@@ -89,7 +90,8 @@ def test_the_chat_tells_why(acme: World) -> None:
 
 def test_operators_suspend_in_the_admin_after_they_were_asked(acme: World) -> None:
     operator, auditor = person("root", superuser=True), platform_person(PlatformRole.AUDITOR)
-    page = f"/admin/tenants/tenant/{acme.tenant.pk}/suspend/"
+    # As the tenant's own page links to it.
+    page = f"/admin/tenants/tenant/{quote(acme.tenant.pk)}/suspend/"
     client, looking = Client(), Client()
     client.force_login(operator)
     looking.force_login(auditor)
