@@ -18,7 +18,9 @@ from tests.ground.processes import wait_until
 pytestmark = [*BROWSER, pytest.mark.model]
 
 # Enough of an answer for a picture, or all there is.
-LONG_ENOUGH = "() => (([state, text]) => text.length > 500 || state !== 'streaming')(window.seen.at(-1))"
+LONG_ENOUGH = (
+    "() => (([state, text]) => text.length > 500 || state !== 'streaming')(window.seen.at(-1))"
+)
 QUESTION = "Write a short text about how a river shapes its valley."
 MESSAGES = "SELECT * FROM streaming_message WHERE conversation_id = ? ORDER BY created_at, id"
 
