@@ -7,11 +7,9 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import quote
 
-from django.templatetags.static import static
-from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
-from config import accounts, web_security
+from config import accounts, admin_theme, management_api, schedule, web_security
 from config.environment import (
     ENVIRONMENTS,
     choice,
@@ -271,28 +269,7 @@ CELERY_TASK_TIME_LIMIT = 600
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_SCHEDULER = "config.beat:LeaderScheduler"
-CELERY_BEAT_SCHEDULE = {
-    "close-lost-generations": {
-        "task": "inference.tasks.close_lost_generations",
-        "schedule": 10.0,
-        "options": {"expires": 10},
-    },
-    "clean-up-checkpoints": {
-        "task": "inference.tasks.clean_up_checkpoints",
-        "schedule": 300.0,
-        "options": {"expires": 300},
-    },
-    "seal-generations": {
-        "task": "inference.tasks.seal_generations",
-        "schedule": 60.0,
-        "options": {"expires": 60},
-    },
-    "count-usage": {
-        "task": "inference.tasks.count_usage",
-        "schedule": 15.0,
-        "options": {"expires": 15},
-    },
-}
+CELERY_BEAT_SCHEDULE = schedule.ROUNDS
 
 # -- Engine host
 ENGINE = choice("ENGINE", ("vllm", "fake"), "vllm")
@@ -327,9 +304,9 @@ QUEUE_TIMEOUT_S = whole("NEHIR_QUEUE_TIMEOUT_S", 600, low=1, high=86_400)
 # Service that tenants share fairly: their tokens by these costs.
 INPUT_TOKEN_COST = number("NEHIR_INPUT_TOKEN_COST", 1, low=0.001, high=1000)
 OUTPUT_TOKEN_COST = number("NEHIR_OUTPUT_TOKEN_COST", 2, low=0.001, high=1000)
-# Of the service of the classes above it, what a lower priority class gets at least while it waits.
 # Of a replica's slots, those that only tenants below their share of it take: a flood leaves them.
 KEPT_SLOT_SHARE = number("NEHIR_KEPT_SLOT_SHARE", 0.0625, low=0, high=0.5)
+# Of the service of the classes above it, what a lower priority class gets at least while it waits.
 CLASS_FLOOR = number("NEHIR_CLASS_FLOOR", 0.05, low=0, high=0.5)
 DEFAULT_MAX_TOKENS = whole("NEHIR_DEFAULT_MAX_TOKENS", 512, low=1, high=1_000_000)
 
@@ -368,50 +345,11 @@ LOG_TTL_S = whole("NEHIR_LOG_TTL_S", 3600, low=60, high=604_800)
 LOG_MAX_ENTRIES = whole("NEHIR_LOG_MAX_ENTRIES", 20_000, low=100, high=10_000_000)
 
 # -- Admin
-UNFOLD = {
-    "SITE_TITLE": "Nehir",
-    "SITE_HEADER": "Nehir",
-    "SITE_URL": "/chat/",
-    "SITE_SYMBOL": "water",
-    "SITE_FAVICONS": [
-        {
-            "rel": "icon",
-            "type": "image/svg+xml",
-            "href": lambda request: static("images/favicon.svg"),
-        }
-    ],
-    "SHOW_LANGUAGES": True,
-    "STYLES": [lambda request: reverse("admin:colors")],
-    # Shades of the accent in static/style/base.css.
-    "COLORS": {
-        "primary": {
-            "50": "#f0f7fb",
-            "100": "#e1eff7",
-            "200": "#c3dfef",
-            "300": "#96d2f2",
-            "400": "#6bbbe6",
-            "500": "#2f88bb",
-            "600": "#1b6a98",
-            "700": "#135379",
-            "800": "#123f5a",
-            "900": "#1d3a4b",
-            "950": "#06212f",
-        },
-    },
-}
+UNFOLD = admin_theme.THEME
 
-# -- Management API: how it is described. What it does is said by its resources (console.api).
-REST_FRAMEWORK = {"DEFAULT_SCHEMA_CLASS": "console.api.description.Description"}
-SPECTACULAR_SETTINGS = {
-    "TITLE": "Nehir management API",
-    "DESCRIPTION": "Tenants, members, service accounts, API keys, limits, audit and usage.",
-    "VERSION": "1",
-    "OAS_VERSION": "3.1.0",
-    "SCHEMA_PATH_PREFIX": "/api/v1",
-    "PREPROCESSING_HOOKS": ["console.api.description.only_ours"],
-    "POSTPROCESSING_HOOKS": ["console.api.description.finish"],
-    "DISABLE_DOCSTRING_DESCRIPTIONS": True,
-}
+# -- Management API
+REST_FRAMEWORK = management_api.FRAMEWORK
+SPECTACULAR_SETTINGS = management_api.DESCRIPTION
 
 # -- Metrics and logs
 METRICS_TOKEN = env.str("NEHIR_METRICS_TOKEN", "")

@@ -64,4 +64,4 @@ class OutageCache(RedisCache):
 
     def clear(self) -> None:
         """Refused: Django's empties the whole Redis, and queues and token logs live there too."""
-        raise NotImplementedError
+        raise RuntimeError("The cache shares its Redis with queues and token logs.")

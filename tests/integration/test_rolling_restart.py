@@ -28,12 +28,13 @@ from tests.integration.visitors import Answered, Crowd, chatted, expected, strea
 pytestmark = pytest.mark.timeout(400)
 
 TEXT = "Tell me of the river"
-# Twenty seconds at this pace, and so longer than a new process takes and a draining one waits.
+# Thirty seconds at this pace, and so longer than a new process takes and a draining one waits, also
+# where other tests run beside.
 LONG = 200
 SHORT = 5
 SETTINGS = {
     "NEHIR_FAKE_TTFT_MS": "20",
-    "NEHIR_FAKE_ITL_MS": "100",
+    "NEHIR_FAKE_ITL_MS": "150",
     "NEHIR_DRAIN_GRACE_S": "6",
     "NEHIR_DEFAULT_MAX_TOKENS": str(LONG),
     "NEHIR_WEB_PROCESSES": "2",
